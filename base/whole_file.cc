@@ -24,7 +24,7 @@ bool is_special(const std::string& path) {
 
 }  // namespace
 
-Status write_file_atomically(const std::string& path, const std::string& content) {
+Status write_file_atomically(const std::string& path, const std::string& content, int mode) {
   const auto failed = [&](const char* what, int error_number) {
     return errno_error(ErrorCode::unavailable, format("{} {}", what, path), error_number);
   };
@@ -51,7 +51,7 @@ Status write_file_atomically(const std::string& path, const std::string& content
   // mkostemp makes private files; a report is as readable as the umask lets new files be.
   const mode_t mask = ::umask(022);
   ::umask(mask);
-  if (::fchmod(file.get(), 0666 & ~mask) != 0) return fail("cannot write");
+  if (::fchmod(file.get(), mode_t(mode) & ~mask) != 0) return fail("cannot write");
   if (::fsync(file.get()) != 0 && errno != EINVAL) return fail("cannot write");
   if (::rename(temporary.c_str(), path.c_str()) != 0) return fail("cannot replace");
   return {};

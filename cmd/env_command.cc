@@ -10,6 +10,7 @@
 #include "base/wait_policy.h"
 #include "cmd/cli/generate.h"
 #include "cmd/cli/parse.h"
+#include "cmd/plan/calibration.h"
 #include "cmd/root_commands.h"
 #include "cmd/variables.h"
 #include "launcher/adopt/adopt.h"
@@ -143,7 +144,8 @@ std::string site_text() {
   return text;
 }
 
-std::string env_json(const std::vector<Shown>& list, const AdoptedShown& adopted) {
+std::string env_json(const std::vector<Shown>& list, const AdoptedShown& adopted,
+                     const ShownCalibration& calibration) {
   JsonWriter json;
   json.begin_object().field("schema", "collctl.env/1").field("version", base::kVersion);
   json.key("knobs").begin_array();
@@ -176,6 +178,7 @@ std::string env_json(const std::vector<Shown>& list, const AdoptedShown& adopted
   }
   json.end_array();
   json.field("wakeup_us", double(base::wakeup_ns()) * 1e-3);
+  write_calibration(calibration, json);
   write_nccl(json, nccl_variables());
   write_adopted(json, adopted);
   return json.end_object().take() + "\n";
@@ -235,12 +238,15 @@ void note_strangers(Console& console) {
 Result<int> env_command(const ParsedLine& line, Console& console) {
   const auto list = visible_knobs();
   const AdoptedShown adopted = adopted_shown();
-  console.out(line.has("json")
-                  ? env_json(list, adopted)
-                  : env_text(list, console) +
-                        format("# a sleeping thread runs again after {:.1f} us here\n",
-                               double(base::wakeup_ns()) * 1e-3) +
-                        site_text() + nccl_text(nccl_variables()) + adopted_text(adopted));
+  // A value that is none is said below.
+  const auto known = shown_calibration();
+  const ShownCalibration calibration = known ? *known : ShownCalibration();
+  console.out(line.has("json") ? env_json(list, adopted, calibration)
+                               : env_text(list, console) +
+                                     format("# a sleeping thread runs again after {:.1f} us here\n",
+                                            double(base::wakeup_ns()) * 1e-3) +
+                                     calibration_text(calibration) + site_text() +
+                                     nccl_text(nccl_variables()) + adopted_text(adopted));
   note_strangers(console);
   note_site_files(console);
   // Shown whatever they are; but what no command would take is said here already.

@@ -48,9 +48,10 @@ struct BenchSpec : RankSettings {
   std::vector<std::string> protocols;
   int channels = 0;
   std::string transport;
-  std::string p2p;               // "", auto, read, write
-  std::string net;               // "", ib, socket
-  bool integrity = false;        // data over networks carries MACs
+  std::string p2p;         // "", auto, read, write
+  std::string net;         // "", ib, socket
+  bool integrity = false;  // data over networks carries MACs
+  bool recalibrate = false;
   bool max_bytes_given = false;  // else it depends on the ranks' kind
   bool stragglers = false;       // count who waits for whom
   bool trace = false;            // tell every timed operation of every rank

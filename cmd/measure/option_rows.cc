@@ -402,6 +402,12 @@ void add_select_options(std::vector<Option>& t) {
            "memory and P2P inside a host are none and stay as they are. window-test: refused where "
            "ranks do not share memory, since one-sided operations carry none. check: what its "
            "collectives send; the suite pairs, like rails, has nothing of a user's to defend."});
+  add({.name = "recalibrate",
+       .help = "CPU ranks: measure this job's hosts anew for the expected times",
+       .more =
+           "How long a flag takes from core to core, and data of a few sizes: at most 50 ms, by "
+           "the first job of CPU ranks on a machine, kept in $XDG_CACHE_HOME/collctl "
+           "(~/.cache/collctl). env and plan show it; COLLCTL_CALIBRATE=0 does without."});
   add({.name = "device",
        .kind = ValueKind::choice,
        .value = "KIND",

@@ -255,6 +255,7 @@ Result<BenchSpec> interpret_bench(const ParsedLine& line, DeviceRequest device, 
   if (line.has("p2p")) spec.p2p = line.text("p2p");
   if (line.has("net")) spec.net = line.text("net");
   spec.integrity = line.has("integrity");
+  spec.recalibrate = line.has("recalibrate");
   spec.cuda_graph = int(line.number("cuda-graph", 0));
   spec.grouped = int(line.number("agg-iters", 1));
   spec.time_of = TimeOf(int(line.number("average", int(TimeOf::slowest))));

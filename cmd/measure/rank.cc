@@ -60,6 +60,7 @@ runtime::CommOptions bench_options(const BenchSpec& spec, TaskSink& sink) {
   options.p2p = spec.p2p;
   options.net = spec.net;
   options.integrity = spec.integrity;
+  options.recalibrate = spec.recalibrate;
   options.count_waits = spec.stragglers || spec.trace;
   // Only where no launcher of ours has given all ranks theirs.
   if (sink.every_rank())
@@ -155,6 +156,7 @@ runtime::CommOptions comm_options(const RankSettings& settings, TaskSink& sink) 
   options.op_timeout_s = settings.op_timeout_s;
   options.local_ranks = settings.local_ranks;
   options.device = settings.device;
+  options.calibrate = true;
   options.share_device = settings.share_device;
   options.launcher = settings.launcher;
   options.cancel = start_cancel();

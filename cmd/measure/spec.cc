@@ -101,6 +101,7 @@ static void fields(JsonRecord& io, BenchSpec& spec) {
   io.field("p2p", spec.p2p);
   io.field("net", spec.net);
   io.field("integrity", spec.integrity);
+  io.field("recalibrate", spec.recalibrate);
   io.field("max_bytes_given", spec.max_bytes_given);
   io.field("window", spec.window);
   io.field("stragglers", spec.stragglers);

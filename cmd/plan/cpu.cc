@@ -93,11 +93,16 @@ Result<CpuPlan> make_cpu_plan(TopoView view, PlanSpec spec) {
                         plan.ranks_per_node, launcher::kMostRanks));
   COLL_ASSIGN(runtime::Settings settings, runtime::read_settings({}));
   settings.choices = plan.spec.choices;
+  if (plan.view.live) {
+    COLL_ASSIGN(plan.calibration, shown_calibration());
+  }
+  const bool measured = plan.calibration && plan.calibration->used;
   plan.shape =
-      runtime::hypothetical_shape(processors, plan.spec.nodes, plan.ranks_per_node, settings);
+      runtime::hypothetical_shape(processors, plan.spec.nodes, plan.ranks_per_node, settings,
+                                  measured ? plan.calibration->kept.found : runtime::Calibration());
   make_trees(plan);
   plan.shape.network =
-      plan_reduction(plan.spec.plugin, hosts_of(plan), int(plan.shape.channels.size()), settings);
+      plan_reduction(plan.spec.plugin, hosts_of(plan), plan.shape.channels, settings);
   for (const uint64_t asked : plan.spec.sizes) {
     COLL_ASSIGN(CpuPlanRow row, make_row(plan, asked));
     plan.rows.push_back(std::move(row));
@@ -115,6 +120,7 @@ std::string cpu_plan_text(const CpuPlan& plan, size_t width) {
                             processors_text(*plan.view.processors));
   text += format("# inside a node: shared memory{}\n",
                  plan.spec.nodes > 1 ? plan_between_nodes(plan.spec.plugin) : "");
+  if (plan.calibration) text += calibration_text(*plan.calibration);
   text += plan_network_text(plan.spec.plugin);
   for (size_t c = 0; c < channels; ++c)
     text += format("Channel {:02}/{:02} : {}\n", c, channels,
@@ -179,6 +185,7 @@ std::string cpu_plan_json(const CpuPlan& plan) {
     json.field("why", row.choice.why).end_object();
   }
   json.end_array();
+  if (plan.calibration) write_calibration(*plan.calibration, json);
   write_plan_network(plan.spec.plugin, json);
   write_findings(plan.view.findings, json);
   return json.end_object().take();

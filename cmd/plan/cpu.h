@@ -2,6 +2,9 @@
 // the same functions that a running communicator plans with. Pure but for the knobs; threads:
 // values.
 #pragma once
+#include <optional>
+
+#include "cmd/plan/calibration.h"
 #include "cmd/plan/plan.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/planner.h"
@@ -18,6 +21,7 @@ struct CpuPlan {
   TopoView view;
   PlanSpec spec;
   int ranks_per_node = 0;
+  std::optional<ShownCalibration> calibration;         // of this machine, where it is planned for
   runtime::CommShape shape;                            // as rank 0 sees it
   std::vector<std::vector<kernels::TreeLinks>> trees;  // by channel and rank
   std::vector<CpuPlanRow> rows;

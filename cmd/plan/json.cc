@@ -66,6 +66,9 @@ class NicWriter {
         device("tree_up", node, use.tree_up);
         device("tree_down_lower", node, use.tree_down[0]);
         device("tree_down_upper", node, use.tree_down[1]);
+        const CollNetChain chain = collnet_chain(cluster, channel, node);
+        json_.field("collnet_head", plan_.world_rank(chain.ranks[0]));
+        device("collnet", node, chain.net);
         json_.end_object();
       }
     json_.end_array();

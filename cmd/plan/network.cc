@@ -32,7 +32,8 @@ Result<std::optional<PlanNetwork>> find_plan_network(const std::string& net) {
 
 // By the rules of a communicator, as if every rank had this plugin.
 runtime::NetworkReduction plan_reduction(const std::optional<PlanNetwork>& plugin,
-                                         const runtime::HostGroups& hosts, int channels,
+                                         const runtime::HostGroups& hosts,
+                                         std::span<const runtime::ChannelShape> channels,
                                          const runtime::Settings& settings) {
   runtime::NetworkReduction none;
   none.why_not = "no network plugin is named (COLLCTL_NET_PLUGIN)";

@@ -25,7 +25,8 @@ Result<std::optional<PlanNetwork>> find_plan_network(const std::string& net);
 
 // What the plan of a job on these hosts says of its network.
 runtime::NetworkReduction plan_reduction(const std::optional<PlanNetwork>& plugin,
-                                         const runtime::HostGroups& hosts, int channels,
+                                         const runtime::HostGroups& hosts,
+                                         std::span<const runtime::ChannelShape> channels,
                                          const runtime::Settings& settings);
 
 std::string plan_network_text(const std::optional<PlanNetwork>& plugin);  // a line, or nothing

@@ -193,7 +193,7 @@ Result<runtime::CommShape> shape_of(const JobPlan& plan) {
   const auto no_p2p = runtime::no_p2p_pairs(view.graph, view.base, view.rules);
   runtime::CommShape shape = hypothetical_gpu_shape(
       {plan.cluster, world, hosts, runtime::no_p2p_text(no_p2p)}, settings, launcher);
-  shape.network = plan_reduction(plan.spec.plugin, hosts, int(shape.channels.size()), settings);
+  shape.network = plan_reduction(plan.spec.plugin, hosts, shape.channels, settings);
   return shape;
 }
 

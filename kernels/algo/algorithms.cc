@@ -19,6 +19,14 @@ constexpr auto partners_of() -> void (*)(int, int, int, const AddPartner&) {
     return nullptr;
 }
 
+template <class Text>
+uint64_t scratch_parts_of(int nranks) {
+  if constexpr (requires { Text::scratch_parts(nranks); })
+    return Text::scratch_parts(nranks);
+  else
+    return 0;
+}
+
 constexpr AlgorithmRow kRows[] = {
 #define COLL_ALGORITHM(id, number, name, Text, over, protocols, slots, help) \
   {AlgorithmId::id,                                                          \
@@ -54,6 +62,16 @@ const AlgorithmRow& algorithm(AlgorithmId id) {
   for (const AlgorithmRow& row : kRows)
     if (row.id == id) return row;
   base::check_failed("the algorithm has a row", __FILE__, __LINE__, "");
+}
+
+uint64_t scratch_bytes(AlgorithmId id, int nranks, uint64_t part_bytes) {
+  switch (id) {
+#define COLL_ALGORITHM(id, number, name, Text, ...) \
+  case AlgorithmId::id:                             \
+    return scratch_parts_of<Text>(nranks) * part_bytes;
+#include "kernels/algo/algorithms.inc"
+  }
+  return 0;
 }
 
 double most_sent(const AlgorithmRow& row, Collective collective, int nranks) {

@@ -6,6 +6,7 @@
 //   sent_elements(...)            the recorder proves them
 //   partners(rank, nranks, root, visit)
 //                                 over partners only: visit(peer) for whom the rank exchanges with
+//   scratch_parts(nranks)         if it needs Work::scratch: for so many times the part
 #pragma once
 #include "kernels/algo/ids.h"
 #define COLL_ALGORITHM_TEXTS

@@ -50,7 +50,10 @@ struct Work {
       chunk_count;  // elements of the largest chunk (a multiple of 16 bytes' worth of elements)
   RingLinks ring;
   TreeLinks tree;
-  const PairStep* pairs;  // pairwise only
+  union {
+    const PairStep* pairs;  // pairwise only
+    void* scratch;  // memory of scratch_bytes() (kernels/algo/algorithms.h), of whoever runs it
+  };
   uint32_t pair_count;
   int32_t rank, nranks, root;
   uint64_t op_count;  // number of the operation in the communicator, for reports

@@ -1,11 +1,18 @@
 #include "kernels/cpu/launch.h"
 
+#include "kernels/algo/algorithms.h"
 #include "kernels/algo/dispatch.h"
 #include "kernels/cpu/block_cpu.h"
 
 namespace collctl::kernels {
 
 bool run_work(const Work& work, const ChannelLinks& links, CpuContext& context) {
+  if (const uint64_t bytes = scratch_bytes(work); bytes > 0 && work.scratch == nullptr) {
+    if (context.scratch.size() < bytes) context.scratch.resize(bytes);
+    Work placed = work;
+    placed.scratch = context.scratch.data();
+    return run_work(placed, links, context);
+  }
   CpuWork running(work, links, context);
   CpuBackend backend(running);
   // The shortest path for what tiny operations use most.

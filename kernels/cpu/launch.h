@@ -74,8 +74,9 @@ struct CpuContext {
   WaitLog* waits = nullptr;         // shared by the channels of a rank; null: nothing is noted
   Fault fault;
   StagePace pace;
-  std::vector<LentUntil> lent;  // of the work that runs
-  Report report{};              // filled when run_work returns false
+  std::vector<LentUntil> lent;   // of the work that runs
+  std::vector<uint8_t> scratch;  // Work::scratch, as much as any work has needed yet
+  Report report{};               // filled when run_work returns false
 };
 
 // True when done. False when aborted: context.report says who waited for whom (code timeout or

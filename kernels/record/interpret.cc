@@ -56,6 +56,7 @@ Proof interpret(std::span<const Schedule> schedules, const Wires& wires) {
     return proof;
   }
   if (std::string left = machine.leftover(); !left.empty()) return wrong(left);
+  machine.forget_scratch(schedules);
   const std::vector<Memory> wanted = outputs_of(schedules, nranks);
   for (int r = 0; r < nranks; ++r) {
     const size_t i = static_cast<size_t>(r);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "kernels/algo/algorithms.h"
 #include "kernels/record/expect.h"
 #include "kernels/slices.h"
 
@@ -200,6 +201,13 @@ void Machine::deliver(const Agent& agent, const Event& event, uint64_t offset, u
     for (Piece& piece : slot.pieces) hops_ = std::max(hops_, ++piece.value.hops);
     sent_elements_[rank] += bytes / agent.element_bytes;
   }
+}
+
+void Machine::forget_scratch(std::span<const Schedule> schedules) {
+  for (const Schedule& s : schedules)
+    if (const uint64_t bytes = scratch_bytes(s.work); bytes > 0)
+      memories_[static_cast<size_t>(s.work.rank)].forget(
+          reinterpret_cast<uintptr_t>(s.work.scratch), bytes);
 }
 
 bool Machine::finished() const {

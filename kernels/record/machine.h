@@ -32,6 +32,7 @@ class Machine {
 
   const std::vector<Agent>& agents() const { return agents_; }
   const std::vector<Memory>& memories() const { return memories_; }
+  void forget_scratch(std::span<const Schedule> schedules);  // nobody's output
   const std::string& wrong() const { return wrong_; }
   bool finished() const;
   std::string leftover() const;  // a fifo that still holds slices, in words

@@ -1,6 +1,7 @@
 #include "kernels/record/schedule.h"
 
 #include "base/format.h"
+#include "kernels/algo/algorithms.h"
 #include "kernels/algo/dispatch.h"
 #include "kernels/record/block_record.h"
 #include "kernels/record/locate.h"
@@ -16,6 +17,9 @@ class Keeper : public EventSink {
   }
   std::vector<std::vector<Event>> parts;
 };
+
+// Where a plan's scratch lies nobody has said yet: beyond all that is mapped.
+constexpr uintptr_t kScratch = uintptr_t{1} << 60;
 
 enum class Side : uint8_t { input, output };
 
@@ -117,7 +121,10 @@ const char* name_of(Verb verb) {
   return kNames[static_cast<int>(verb)];
 }
 
-Result<Schedule> record(const Work& work) {
+Result<Schedule> record(const Work& asked) {
+  Work work = asked;
+  if (scratch_bytes(work) > 0 && work.scratch == nullptr)
+    work.scratch = reinterpret_cast<void*>(kScratch + (uintptr_t{work.channel} << 40));
   Keeper keeper;
   RecordBackend backend(work, keeper);
   if (!run_algorithm(backend, work))

@@ -65,6 +65,12 @@ bool Memory::write(uint64_t address, const Piece& piece) {
   return first;
 }
 
+void Memory::forget(uint64_t address, uint64_t bytes) {
+  cut(address);
+  cut(address + bytes);
+  pieces_.erase(pieces_.lower_bound(address), pieces_.lower_bound(address + bytes));
+}
+
 bool Memory::read(uint64_t address, uint64_t bytes, Pieces& out) const {
   auto at = pieces_.upper_bound(address);
   if (at == pieces_.begin()) return bytes == 0;

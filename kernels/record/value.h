@@ -38,6 +38,7 @@ class Memory {
   bool write(uint64_t address, const Piece& piece);
   // Appends what [address, address + bytes) holds; false when some of it was never written.
   bool read(uint64_t address, uint64_t bytes, Pieces& out) const;
+  void forget(uint64_t address, uint64_t bytes);
   // The first difference to `wanted` in words, empty when there is none; hops do not count.
   std::string difference(const Memory& wanted, uint64_t element_bytes) const;
 

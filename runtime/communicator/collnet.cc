@@ -31,17 +31,17 @@ struct Heads {
 };
 
 // This rank's handles, in the order of channels.
-Bytes listen(const CollNetGroup& g, size_t channels, Heads& heads) {
+Bytes listen(const CollNetGroup& g, const std::vector<Chains>& groups, Heads& heads) {
   ByteWriter w;
-  for (size_t c = 0; c < channels; ++c) {
+  for (size_t c = 0; c < groups.size(); ++c) {
     heads.halves.emplace_back();
     heads.links.emplace_back();
-    const auto ranks = chain_heads(g.hosts, int(c));
+    const auto ranks = chain_heads(groups[c]);
     const auto place = std::find(ranks.begin(), ranks.end(), g.rank);
     if (place == ranks.end() || !heads.failure) continue;
     transport::ReducerSpec spec;
     spec.channel = int(c);
-    if (g.nics != nullptr) spec.nic = g.nics->near(int(c)).name;
+    if (g.nics != nullptr) spec.nic = g.nics->choice(g.nics->wiring.channels[c].collnet).name;
     spec.self = g.peers[size_t(g.rank)];
     spec.geometry = {g.settings.slot_bytes[int(kernels::Protocol::simple)], g.settings.slot_count};
     spec.heads = int(ranks.size());
@@ -60,10 +60,10 @@ Bytes listen(const CollNetGroup& g, size_t channels, Heads& heads) {
 }
 
 // The handles of a channel's heads, by place. Error: a rank sent something else.
-Result<std::vector<PluginHandle>> handles_of(const CollNetGroup& g, int channel,
-                                             std::span<const Bytes> blobs) {
+Result<std::vector<PluginHandle>> handles_of(const CollNetGroup& g, const Chains& chains,
+                                             int channel, std::span<const Bytes> blobs) {
   std::vector<PluginHandle> handles;
-  for (const int32_t head : chain_heads(g.hosts, channel)) {
+  for (const int32_t head : chain_heads(chains)) {
     ByteReader r(blobs[size_t(head)]);
     while (r.ok() && r.get<int32_t>() != channel) (void)r.get<PluginHandle>();
     handles.push_back(r.get<PluginHandle>());
@@ -75,11 +75,11 @@ Result<std::vector<PluginHandle>> handles_of(const CollNetGroup& g, int channel,
   return handles;
 }
 
-Status connect(const CollNetGroup& g, Heads& heads, std::span<const Bytes> blobs,
-               Deadline deadline) {
+Status connect(const CollNetGroup& g, const std::vector<Chains>& groups, Heads& heads,
+               std::span<const Bytes> blobs, Deadline deadline) {
   for (size_t c = 0; c < heads.halves.size(); ++c) {
     if (heads.halves[c] == nullptr) continue;
-    COLL_ASSIGN(const auto handles, handles_of(g, int(c), blobs));
+    COLL_ASSIGN(const auto handles, handles_of(g, groups[c], int(c), blobs));
     COLL_ASSIGN(heads.links[c], heads.halves[c]->connect(handles, deadline));
   }
   return {};
@@ -90,12 +90,12 @@ Status connect(const CollNetGroup& g, Heads& heads, std::span<const Bytes> blobs
 Status connect_collnet(const CollNetGroup& g, NetworkReduction& network, bool alone,
                        Deadline deadline) {
   Heads heads;
-  const Bytes mine = listen(g, network.chains.size(), heads);
+  const Bytes mine = listen(g, network.groups, heads);
   COLL_ASSIGN(const auto blobs, g.bootstrap.all_gather_blobs(mine, deadline));
   if (heads.failure) {
     const Deadline here = Deadline::after_ms(int64_t(g.settings.start_timeout_s * 500));
-    heads.failure =
-        connect(g, heads, blobs, here.earlier(alone ? deadline : Deadline::after_ms(kConnectMs)));
+    heads.failure = connect(g, network.groups, heads, blobs,
+                            here.earlier(alone ? deadline : Deadline::after_ms(kConnectMs)));
   }
   if (!heads.failure && heads.failure.error().rank < 0) heads.failure.error().rank = g.rank;
   // Lets the others go that wait in their plugins for this one.

@@ -19,7 +19,6 @@ namespace collctl::runtime {
 struct CollNetGroup {
   int rank = 0;
   std::span<const transport::PeerInfo> peers;
-  const HostGroups& hosts;
   const Settings& settings;
   Bootstrap& bootstrap;
   Wire& wire;

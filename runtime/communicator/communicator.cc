@@ -44,7 +44,6 @@ Status Communicator::State::make_reducers(Deadline deadline) {
   const bool alone = choices.algorithms == 1u << int(kernels::AlgorithmId::collnet);
   return connect_collnet({.rank = rank,
                           .peers = peers,
-                          .hosts = hosts,
                           .settings = settings,
                           .bootstrap = *bootstrap,
                           .wire = *wire,

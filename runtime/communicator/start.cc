@@ -13,6 +13,7 @@
 #include "kernels/cuda/launcher/launcher.h"
 #include "runtime/bootstrap/interfaces.h"
 #include "runtime/communicator/agreement.h"
+#include "runtime/communicator/calibrate.h"
 #include "runtime/plan/comm_shape.h"
 #include "runtime/plan/network_reduction.h"
 
@@ -187,6 +188,10 @@ Status Communicator::Start::exchange_facts() {
   RankFacts& own = all_facts[size_t(s_.rank)];
   own = own_facts(s_.rank, s_.hash, s_.settings, options_.local_ranks, s_.proxy->address());
   own.core_ranks = options_.core_ranks;
+  KeptCalibration kept;
+  if (s_.settings.calibrate && opening_ == nullptr && s_.size > 1)
+    kept = kept_calibration(base::host_processors());
+  own.place.calibration = kept.found;
   if (!options_.host_id.empty()) put_on_host(own, options_.host_id);
   describe_networks(own);
   if (opening_ != nullptr) open_gpu(own);
@@ -211,15 +216,60 @@ Status Communicator::Start::exchange_facts() {
   if (s_.device != nullptr) {
     COLL_TRY(shape_gpus(all_facts));
   } else {
+    COLL_TRY(calibrate_hosts(all_facts, kept));
     s_.shape = make_shape(s_.rank, all_facts, s_.hosts, s_.settings);
     std::copy(std::begin(s_.shape.slot_bytes), std::end(s_.shape.slot_bytes),
               s_.settings.slot_bytes);
     s_.waiting.emplace(wait_terms(s_.shape, has_own_cores(all_facts, *mine, s_.rank), s_.settings));
     s_.bootstrap->wait_by(&*s_.waiting);
   }
-  s_.shape.network =
-      join_reducers(s_.rank, all_facts, s_.hosts, int(s_.shape.channels.size()), s_.settings);
+  s_.shape.network = join_reducers(s_.rank, all_facts, s_.hosts, s_.shape.channels, s_.settings);
   s_.times.peers = base::seconds_since(start);
+  return {};
+}
+
+// All ranks see alike whether some host's first rank knows nothing of its machine; then these look,
+// and all learn what they found.
+Status Communicator::Start::calibrate_hosts(std::vector<RankFacts>& all_facts,
+                                            const KeptCalibration& kept) {
+  bool wanted = false;
+  const std::vector<int32_t>* mine = nullptr;
+  for (const auto& host : s_.hosts) {
+    const Calibration& known = all_facts[size_t(host.front())].place.calibration;
+    wanted |= host.size() > 1 && (s_.settings.recalibrate || !known.measured());
+    if (host.front() == s_.rank) mine = &host;
+  }
+  if (!s_.settings.calibrate || !wanted) return {};
+  std::vector<Calibration> of_rank(all_facts.size());
+  Calibration& own = of_rank[size_t(s_.rank)];
+  own = kept.found;
+  if (mine != nullptr && mine->size() > 1 && (s_.settings.recalibrate || !own.measured())) {
+    const base::Processors& processors = base::host_processors();
+    if (!kept.problem.empty()) COLL_WARN("{}; it is measured anew", kept.problem);
+    std::vector<int> allowed;
+    for (const base::Processor& each : processors.online)
+      if (std::any_of(mine->begin(), mine->end(), [&](int32_t r) {
+            const int bit = each.id % RankFacts::kCoreBits;
+            return (all_facts[size_t(r)].core_bits[bit / 64] >> bit % 64 & 1) != 0;
+          }))
+        allowed.push_back(each.id);
+    // Where it cannot be kept every job would measure: constants do, unless it was asked for.
+    Status kept_there = try_to_keep(processors);
+    if (kept_there || s_.settings.recalibrate) {
+      if (const Calibration now = calibrate(processors, allowed); now.measured()) own = now;
+      if (kept_there && own.measured()) kept_there = keep_calibration(own, processors);
+      COLL_INFO(init, "calibration: {}", own.measured() ? describe(own) : "no two free cores");
+    }
+    if (s_.settings.recalibrate && !own.measured())
+      COLL_WARN("--recalibrate: this job has no two cores of {} to itself", base::host_name());
+    if (s_.settings.recalibrate && !kept_there)
+      COLL_WARN("--recalibrate: it holds for this job only: {}", kept_there.error().message);
+  }
+  COLL_TRY(s_.bootstrap->all_gather(of_rank.data(), sizeof(Calibration), deadline_));
+  for (size_t r = 0; r < of_rank.size(); ++r) {
+    sanitize(of_rank[r]);
+    all_facts[r].place.calibration = of_rank[r];
+  }
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/cancel.h"
+#include "runtime/communicator/calibrate.h"
 #include "runtime/communicator/device_opening.h"
 #include "runtime/communicator/state.h"
 #include "runtime/plan/rank_facts.h"
@@ -31,6 +32,7 @@ class Communicator::Start {
   Status start_proxy(const Interface& first);
   void describe_networks(RankFacts& facts) const;
   Status check_settings(std::span<const RankFacts> all_facts);
+  Status calibrate_hosts(std::vector<RankFacts>& all_facts, const KeptCalibration& kept);
   // start_links.cc
   Status connect();
   void make_wire();

@@ -19,7 +19,7 @@ struct CpuExecutor::Channel {
   kernels::CpuContext context;
   const kernels::ChannelLinks* links = nullptr;
   bool failed = false;
-  std::optional<Error> no_thread;  // why, where it lacked a helper
+  std::optional<Error> missing;  // where it lacked a thread or memory
 };
 
 Error error_from_report(const Report& r, double op_timeout_s) {
@@ -112,8 +112,8 @@ CpuExecutor::Channel& CpuExecutor::channel(size_t index) {
 bool CpuExecutor::run_work(Channel& c, const kernels::Work& work) {
   try {
     if (kernels::run_work(work, *c.links, c.context)) return true;
-  } catch (const std::system_error& thrown) {
-    c.no_thread = base::thrown_error(thrown);
+  } catch (const std::exception& thrown) {
+    c.missing = base::thrown_error(thrown);
   }
   give_up(c);
   return false;
@@ -157,7 +157,7 @@ Status CpuExecutor::run(Plan& plan, uint64_t first_op_count) {
       try {
         tickets.push_back(channel_helpers_.run([this, &plan, i] { run_channel(plan, i); }));
       } catch (const std::system_error& thrown) {
-        channel(i).no_thread = base::thrown_error(thrown);
+        channel(i).missing = base::thrown_error(thrown);
         give_up(channel(i));
         break;
       }
@@ -186,7 +186,7 @@ Status CpuExecutor::outcome() {
   const Report* best = nullptr;
   for (const auto& c : channels_) {
     if (!c->failed) continue;
-    if (c->no_thread) return Error(*c->no_thread);
+    if (c->missing) return Error(*c->missing);
     if (best == nullptr || best->code == ReportCode::aborted) best = &c->context.report;
   }
   COLL_CHECK_NOTE(best != nullptr, "a channel has failed where an operation has");

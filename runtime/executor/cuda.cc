@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/wait.h"
-#include "kernels/algo/ids.h"
+#include "kernels/algo/algorithms.h"
 #include "kernels/algo/one_shot.h"
 #include "kernels/shared_block.h"
 
@@ -172,7 +172,7 @@ Status CudaExecutor::put_sendrecv(const Plan& plan, CudaPlan& made, const Device
   COLL_TRY(upload(stream, piece.data, steps.data(), bytes));
   const auto* next = reinterpret_cast<const kernels::PairStep*>(piece.data);
   for (Work& work : made.works) {
-    work.pairs = work.pair_count > 0 ? next : nullptr;
+    if (work.pair_count > 0) work.pairs = next;
     next += work.pair_count;
   }
   for (const kernels::PairStep& step : steps)  // they are in bytes or in elements; a bound will do
@@ -186,6 +186,16 @@ uint64_t CudaExecutor::verbs_chunk(const Work& work) const {
                       kernels::one_shot_by_blocks(work.collective);
   const uint64_t bytes = verbs_bank_bytes_ / (shared ? uint64_t(work.nranks) : 1) / 16 * 16;
   return bytes / kernels::element_size(work.type);
+}
+
+// Operations run one after the other, so a channel's works share it. What is too small by now stays
+// where kernels and graphs have it: all of it is less than the largest once more.
+Result<void*> CudaExecutor::scratch(uint16_t channel, uint64_t bytes) {
+  DevicePieces::Piece& piece = scratch_[channel];
+  if (piece.bytes < bytes) {
+    COLL_ASSIGN(piece, pieces_->take(bytes));
+  }
+  return static_cast<void*>(piece.data);
 }
 
 Status CudaExecutor::prepare(CachedPlan& entry, const DeviceStream& stream) {
@@ -212,6 +222,9 @@ Status CudaExecutor::prepare(CachedPlan& entry, const DeviceStream& stream) {
       Work placed = work;
       if (op.by_window_kernel && !window) placed.chunk_count = verbs_chunk(work);
       COLL_ASSIGN(placed.ring.order, device_order(work.ring.order, stream));
+      if (const uint64_t bytes = kernels::scratch_bytes(work); bytes > 0) {
+        COLL_ASSIGN(placed.scratch, scratch(work.channel, bytes));
+      }
       made->bytes += work.part_count * kernels::element_size(work.type) * uint64_t(work.nranks);
       made->works.push_back(placed);
     }

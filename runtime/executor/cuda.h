@@ -127,6 +127,7 @@ class CudaExecutor {
   Status prepare(CachedPlan& plan, const transport::DeviceStream& stream);
   uint64_t verbs_chunk(const kernels::Work& work) const;
   Status put_sendrecv(const Plan& plan, CudaPlan& made, const transport::DeviceStream& stream);
+  Result<void*> scratch(uint16_t channel, uint64_t bytes);
   Result<const int32_t*> device_order(const int32_t* order, const transport::DeviceStream& stream);
   Status upload(const transport::DeviceStream& stream, void* to, const void* from, uint64_t bytes);
   Status update_links(const transport::DeviceStream& stream);
@@ -167,6 +168,7 @@ class CudaExecutor {
   std::unique_ptr<Uploads> uploads_;
   LinkTables links_;
   std::map<std::vector<int32_t>, const int32_t*> orders_;  // ring orders on the device
+  std::map<uint16_t, DevicePieces::Piece> scratch_;        // by channel
   std::vector<std::shared_ptr<CudaPlan>> captured_;
   transport::DeviceStream setup_stream_;  // uploads during a capture
   transport::DeviceEvent turn_event_;     // the end of what was queued on the stream before

@@ -149,7 +149,9 @@ transport::NicChoice nic_of(int rank, const Edge& edge, const CommShape& shape) 
   if (edge.channel >= int(shape.channels.size())) return nics.near(edge.channel);
   const bool sends = edge.from == rank;
   const int peer = sends ? edge.to : edge.from;
-  const topology::RankWiring::Channel& own = nics.wiring.channels[size_t(edge.channel)];
+  // Channels beyond those that were found repeat them.
+  const topology::RankWiring::Channel& own =
+      nics.wiring.channels[size_t(edge.channel) % nics.wiring.channels.size()];
   const auto& ring = shape.channels[size_t(edge.channel)].ring;
   const auto me = std::find(ring.begin(), ring.end(), rank);
   const auto next = me + 1 == ring.end() ? ring.begin() : me + 1;

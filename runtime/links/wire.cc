@@ -444,7 +444,7 @@ void Wire::add_reducer(int channel_number, std::unique_ptr<transport::ReducerLin
       size_t(options_.rank) * kernels::kProtocolCount + size_t(kernels::Protocol::simple);
   table.send[at] = link->fifo(kernels::Protocol::simple);
   table.recv[at] = link->sums();
-  infos_.push_back({channel_number, options_.rank, options_.rank, link->via()});
+  infos_.push_back({channel_number, options_.rank, options_.rank, link->via(), link->nic()});
   COLL_INFO(init, "Channel {:02} : {} -> network via {}", channel_number, options_.rank,
             link->via());
   options_.proxy->add(link.get());

@@ -34,6 +34,13 @@ inline uint64_t bytes_of(const Operation& op) {
   return op.count * kernels::element_size(op.type);
 }
 
+// Each of its messages is many blocks: one channel has whole ones, which travel together.
+inline bool joins_blocks(kernels::AlgorithmId id) {
+  return id == kernels::AlgorithmId::bruck || id == kernels::AlgorithmId::halving;
+}
+// Empty, or why there is no room for its sums: it is for small operations.
+std::string scratch_refusal(const kernels::AlgorithmRow& row, const Operation& op, int nranks);
+
 // What a step of an algorithm over partners costs that adds: its source is read twice.
 inline constexpr double kReadTwice = 1.2;
 

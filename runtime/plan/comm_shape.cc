@@ -63,12 +63,13 @@ CommShape make_shape(int rank, std::span<const RankFacts> all_facts, const HostG
 }
 
 CommShape hypothetical_shape(const base::Processors& processors, int nodes, int ranks,
-                             const Settings& settings) {
+                             const Settings& settings, const Calibration& calibration) {
   std::vector<int> all;
   for (const base::Processor& each : processors.online) all.push_back(each.id);
   RankFacts facts{};
   facts.cores = std::max(1, int(all.size()));
   facts.place = cpu_place(processors, all);
+  facts.place.calibration = calibration;
   const std::vector<RankFacts> all_facts(size_t(nodes) * size_t(ranks), facts);
   std::vector<uint64_t> hosts;
   for (int node = 0; node < nodes; ++node) hosts.insert(hosts.end(), size_t(ranks), uint64_t(node));

@@ -18,6 +18,6 @@ CommShape make_shape(int rank, std::span<const RankFacts> all_facts, const HostG
 
 // Of rank 0 of a job on `nodes` such machines with `ranks` ranks each, bound to nothing.
 CommShape hypothetical_shape(const base::Processors& processors, int nodes, int ranks,
-                             const Settings& settings);
+                             const Settings& settings, const Calibration& calibration = {});
 
 }  // namespace collctl::runtime

@@ -41,32 +41,10 @@ constexpr const char* kTurnsText = "turns of ranks that share cores";
 // within the caches and beyond (two cores, us: 2.2 at 16 KiB, 5.2 at 64 KiB, 14 at 256 KiB, 66 at
 // 1 MiB, 1040 at 8 MiB).
 constexpr double kLentHopUs = 1.0, kLentGbps = 16, kLentFarGbps = 8;
-constexpr double kLentNearBytes = 512 << 10;
+constexpr uint64_t kLentNearBytes = 512 << 10;
 // Of a root that copies alone where ranks share cores: in a window all of them work (4 ranks on 2
 // cores, gather of 512 KiB each: 250 us and 170).
 constexpr double kLentRootAlone = 1.5;
-
-WireCost shared_memory(const LocalLinks& local, uint64_t bytes) {
-  WireCost wire{{}, {}, "copies through shared memory"};
-  const int nearness = std::min<int>(local.farthest, kNearnessCount - 1);
-  double most = 1e9;
-  // All edges between two sockets share their link; ranks of a node share its memory, once what
-  // they touch (input and output) is more than their caches hold.
-  const auto limit = [&](double gbps, const char* what) {
-    if (gbps < most && gbps < kSharedGbps[0]) wire.narrow = what;
-    most = std::min(most, gbps);
-  };
-  if (local.crossings > 0 && local.socket_gbps > 0)
-    limit(local.socket_gbps / local.crossings, "the link between sockets");
-  if (local.memory_gbps > 0 && local.cache_bytes > 0 && 2 * bytes > local.cache_bytes)
-    limit(local.memory_gbps / local.ranks_per_node / kMemoryTouches, "memory bandwidth");
-  for (int p = 0; p < 2; ++p) {
-    wire.hop_us[p] = kHopWorkUs[p] + kLinesPerHop * kLineUs[nearness];
-    // LL carries as many flags as data.
-    wire.gbps[p] = std::min(kSharedGbps[p], p == 0 ? most : most / 2);
-  }
-  return wire;
-}
 
 // Over memory that all ranks map, measured like the rest. An arrival is a line that changes hands
 // and the lines of further peers, which are looked at together; a second one in a piece finds the
@@ -76,6 +54,52 @@ constexpr double kArrivalLines = 1.6, kPeerLines = 0.25;
 constexpr double kSecondArrivalUs = 0.15;
 constexpr double kReadPeer = 1.3, kOwn = 0.3;
 constexpr double kWindowGbps = 25.0;
+
+// What a calibration has measured goes before the constants, which are of a machine that is known.
+double line_us(const LocalLinks& local) {
+  const int nearness = std::min<int>(local.farthest, kNearnessCount - 1);
+  return local.line_us > 0 ? local.line_us : kLineUs[nearness];
+}
+
+// Between the sizes that were measured, by their logarithm.
+double window_gbps(const LocalLinks& local, uint64_t bytes) {
+  const auto& gbps = local.window_gbps;
+  if (!(gbps[0] > 0)) return kWindowGbps;
+  size_t above = 0;
+  while (above < gbps.size() && kCalibratedBytes[above] < bytes) ++above;
+  if (above == 0 || above == gbps.size()) return gbps[above == 0 ? 0 : above - 1];
+  const double least = double(kCalibratedBytes[above - 1]);
+  const double part =
+      std::log2(double(bytes) / least) / std::log2(double(kCalibratedBytes[above]) / least);
+  return gbps[above - 1] + part * (gbps[above] - gbps[above - 1]);
+}
+
+double pace_of(const LocalLinks& local, uint64_t bytes) {
+  return window_gbps(local, bytes) / kWindowGbps;
+}
+
+WireCost shared_memory(const LocalLinks& local, uint64_t bytes) {
+  WireCost wire{{}, {}, "copies through shared memory"};
+  const double pace = pace_of(local, bytes);
+  double most = 1e9;
+  // All edges between two sockets share their link; ranks of a node share its memory, once what
+  // they touch (input and output) is more than their caches hold.
+  const auto limit = [&](double gbps, const char* what) {
+    if (gbps < most && gbps < pace * kSharedGbps[0]) wire.narrow = what;
+    most = std::min(most, gbps);
+  };
+  if (local.crossings > 0 && local.socket_gbps > 0)
+    limit(local.socket_gbps / local.crossings, "the link between sockets");
+  if (local.memory_gbps > 0 && local.cache_bytes > 0 && 2 * bytes > local.cache_bytes)
+    limit(local.memory_gbps / local.ranks_per_node / kMemoryTouches, "memory bandwidth");
+  for (int p = 0; p < 2; ++p) {
+    wire.hop_us[p] = kHopWorkUs[p] + kLinesPerHop * line_us(local);
+    // LL carries as many flags as data.
+    wire.gbps[p] = std::min(pace * kSharedGbps[p], p == 0 ? most : most / 2);
+  }
+  return wire;
+}
+
 // A two-shot of ranks that share cores: what one has staged has left the cache when the next reads
 // it. Still the least from about 128 KiB on, since sums are staged by long copies (4 ranks on 2
 // cores of a busy machine, us, one-shot / two-shot / ring: 43 / 38 / 60 at 128 KiB, 139 / 95 / 149
@@ -141,15 +165,13 @@ WindowPath window_path_of(const CostQuery& q, const CommShape& shape) {
 
 Prediction predict_window(const CostQuery& q, const CommShape& shape) {
   const WindowPath path = window_path_of(q, shape);
-  const int nearness = std::min<int>(shape.local.farthest, kNearnessCount - 1);
   const double crowd = std::max(1.0, shape.ranks_per_core);
-  double arrival_us = kLineUs[nearness] * (kArrivalLines + kPeerLines * (shape.nranks - 2));
+  double arrival_us = line_us(shape.local) * (kArrivalLines + kPeerLines * (shape.nranks - 2));
   double second_us = arrival_us + kSecondArrivalUs;
   if (crowd > 1) arrival_us = second_us = std::max(second_us, crowd * kTurnUs);
   const WireCost wire = shared_memory(shape.local, q.bytes);
   const bool slow = crowd > 1 && q.algorithm == AlgorithmId::two_shot && !q.shared;
-  const double gbps =
-      (slow ? kCrowdedTwoShotGbps : kWindowGbps) * std::min(1.0, wire.gbps[0] / kSharedGbps[0]);
+  const double gbps = (slow ? kCrowdedTwoShotGbps : kWindowGbps) * wire.gbps[0] / kSharedGbps[0];
   const double arrivals_us = path.arrivals * arrival_us + path.seconds * second_us;
   const double bytes_us = path.bytes * crowd / (gbps * 1e3);
   const char* latency = crowd > 1 ? kTurnsText : "arrivals of all ranks";
@@ -186,6 +208,7 @@ Path path_of(const CostQuery& q, const CommShape& shape) {
               again * (shape.nranks > 3 ? 2.0 : 1.0) * bytes};
     }
     case AlgorithmId::bruck:
+    case AlgorithmId::halving:
       // What has come in is read again to be sent on.
       return {double(kernels::Bruck::messages(shape.nranks)), detail::kReadTwice * (n - 1) * bytes};
     case AlgorithmId::collnet: {
@@ -239,6 +262,13 @@ bool is_lent(const CostQuery& q, const CommShape& shape) {
 
 }  // namespace
 
+double line_us_of(double exchange_us) {
+  return exchange_us / kArrivalLines;
+}
+double window_gbps_of(uint64_t bytes, double exchange_us) {
+  return (1 + kReadPeer + 2 * kOwn) * double(bytes) / (exchange_us * 1e3);
+}
+
 Prediction predict(const CostQuery& q, const CommShape& shape) {
   if (shape.nranks < 2) return {kCpuLaunchUs, "the call itself"};
   if (kernels::algorithm(q.algorithm).window) return predict_window(q, shape);
@@ -249,12 +279,15 @@ Prediction predict(const CostQuery& q, const CommShape& shape) {
   Path path = path_of(q, shape);
   if (!by_network && is_lent(q, shape)) {
     const double message = double(q.bytes) / q.channels;
-    const double near = std::min(message, kLentNearBytes);
+    const double near = std::min(message, double(kLentNearBytes));
     const double alone = crowd > 1 && q.collective == Collective::gather ? kLentRootAlone : 1;
     if (q.collective == Collective::scatter) path.bytes = message;  // each receiver copies its own
-    const double gbps = message / (near / kLentGbps + (message - near) / kLentFarGbps) / alone;
+    // Its own constants have the memory beyond the caches.
+    const double pace = pace_of(shape.local, std::min<uint64_t>(q.bytes, kLentNearBytes / 8));
+    const double gbps =
+        pace * message / (near / kLentGbps + (message - near) / kLentFarGbps) / alone;
     wire.hop_us[0] = kLentHopUs;
-    if (wire.gbps[0] < kSharedGbps[0]) {
+    if (wire.gbps[0] < pace_of(shape.local, q.bytes) * kSharedGbps[0]) {
       wire.gbps[0] = std::min(wire.gbps[0], gbps);
     } else {
       wire.gbps[0] = gbps;

@@ -38,4 +38,9 @@ inline double predict_us(const CostQuery& query, const CommShape& shape) {
   return predict(query, shape).us;
 }
 
+// The model's numbers out of what two cores took to give each other nothing, and so many bytes
+// (beyond that), through a window (calibration.h): LocalLinks::line_us and window_gbps.
+double line_us_of(double exchange_us);
+double window_gbps_of(uint64_t bytes, double exchange_us);
+
 }  // namespace collctl::runtime

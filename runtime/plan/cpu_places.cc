@@ -49,6 +49,11 @@ LocalLinks links_of(const std::vector<int32_t>& ranks, std::span<const CpuPlace>
   links.cache_bytes = (uint64_t{first.cache_kib} << 10) / uint64_t(on_fullest);
   links.memory_gbps = double(first.memory_gbps);
   links.socket_gbps = double(first.socket_gbps);
+  const Calibration& measured =
+      places[size_t(*std::min_element(ranks.begin(), ranks.end()))].calibration;
+  links.line_us = double(measured.line_us[std::min<int>(links.farthest, kNearnessCount - 1)]);
+  std::copy(std::begin(measured.window_gbps), std::end(measured.window_gbps),
+            links.window_gbps.begin());
   return links;
 }
 
@@ -86,6 +91,7 @@ void sanitize(CpuPlace& place) {
   place.span = std::min(place.span, uint8_t(kNearnessCount - 1));
   for (float* gbps : {&place.memory_gbps, &place.socket_gbps})
     if (!(*gbps > 0 && *gbps < 1e6F)) *gbps = 0;
+  sanitize(place.calibration);
 }
 
 Nearness nearness(const CpuPlace& a, const CpuPlace& b) {
@@ -116,6 +122,9 @@ LocalLinks local_links(const HostGroups& near, std::span<const CpuPlace> places)
     worst.cache_bytes = lower(worst.cache_bytes, links.cache_bytes);
     worst.memory_gbps = lower(worst.memory_gbps, links.memory_gbps);
     worst.socket_gbps = lower(worst.socket_gbps, links.socket_gbps);
+    worst.line_us = std::max(worst.line_us, links.line_us);
+    for (size_t i = 0; i < worst.window_gbps.size(); ++i)
+      worst.window_gbps[i] = lower(worst.window_gbps[i], links.window_gbps[i]);
   }
   return worst;
 }

@@ -10,12 +10,14 @@
 #include <span>
 
 #include "base/processors.h"
+#include "runtime/plan/calibration.h"
 #include "runtime/plan/shape.h"
 
 namespace collctl::runtime {
 
 enum class Nearness : uint8_t { cache, socket, host };
 inline constexpr int kNearnessCount = 3;
+static_assert(sizeof(Calibration::line_us) == kNearnessCount * sizeof(float));
 
 // Plain data of a RankFacts. A rank that may run on several caches or sockets is where its first
 // processor is, and as far from others as `span` says.
@@ -25,11 +27,12 @@ struct CpuPlace {
   int16_t numa = 0;     // index of the NUMA node
   uint8_t span = 0;     // Nearness of the farthest of its own processors to each other
   uint8_t reserved[3] = {};
-  uint32_t cache_kib = 0;  // of one last-level cache; 0: unknown
-  float memory_gbps = 0;   // of one NUMA node, 1e9 bytes/s; 0: unknown
-  float socket_gbps = 0;   // between NUMA nodes, one direction; 0: only one, or unknown
+  uint32_t cache_kib = 0;        // of one last-level cache; 0: unknown
+  float memory_gbps = 0;         // of one NUMA node, 1e9 bytes/s; 0: unknown
+  float socket_gbps = 0;         // between NUMA nodes, one direction; 0: only one, or unknown
+  Calibration calibration = {};  // of the host; that of its first rank counts
 };
-static_assert(sizeof(CpuPlace) == 24);
+static_assert(sizeof(CpuPlace) == 56);
 
 // Of a rank that may run on `allowed` processors.
 CpuPlace cpu_place(const base::Processors& processors, std::span<const int> allowed);

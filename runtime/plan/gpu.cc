@@ -67,6 +67,7 @@ std::string refusal(const Operation& op, const CommShape& shape, const Algorithm
   if (shape.slot_count < row.min_slots)
     return format("{} needs {} slots, STEPS provides {}", row.name, row.min_slots,
                   shape.slot_count);
+  if (std::string why = scratch_refusal(row, op, shape.nranks); !why.empty()) return why;
   return fifos_unavailable(*shape.model, query_of(op, shape, row.id, protocol));
 }
 
@@ -82,7 +83,7 @@ void set_width(const Operation& op, const CommShape& shape, const Choices& choic
       useful_width(*shape.model, c.row->id, c.protocol, most, pairs || choices.channels > 0, bytes);
   c.channels = c.row->network ? network_channels(shape, width.channels) : width.channels;
   // Its chunks run across blocks where a channel has whole ones.
-  if (c.row->id == AlgorithmId::bruck && choices.channels == 0) c.channels = 1;
+  if (joins_blocks(c.row->id) && choices.channels == 0) c.channels = 1;
   c.threads = mover_threads(width.threads, c.protocol);
 }
 

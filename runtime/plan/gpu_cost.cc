@@ -240,7 +240,7 @@ GpuPrediction predict_fifos(const ModelInput& input, const GpuQuery& q) {
     latency = base + messages * each;
     // Of a rooted tree chunks follow one another, and an inner rank sends or takes in everything
     // twice; of doubling each message waits for the one before.
-    if (q.algorithm == AlgorithmId::bruck)
+    if (detail::joins_blocks(q.algorithm))
       moving *= detail::kReadTwice * std::min(input.channels, input.full_channels);  // by one
     else if (q.algorithm == AlgorithmId::rooted_tree)
       moving *= q.nranks > 3 ? 2 : 1;

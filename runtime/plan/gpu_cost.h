@@ -13,7 +13,7 @@
 //   tree-split      likewise the model's tree
 //   tree            the same, but the bytes go one way at a time
 //   doubling        (ours) log2 n messages one after the other, each with all bytes
-//   bruck           (ours) log2 n messages, together all that is gathered, on one channel
+//   bruck, halving  (ours) log2 n messages, together all that is gathered or added, on one channel
 //   rooted-tree     (ours) log2 n messages, chunks behind one another, all bytes twice at a rank
 #pragma once
 #include <cstdint>

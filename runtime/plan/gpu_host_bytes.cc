@@ -45,12 +45,14 @@ void put_part(ByteWriter& w, const HostGpus::Part& part) {
   put_facts(w, node.tree);
   put_channels(w, node.ring_channels);
   put_channels(w, node.tree_channels);
+  put_channels(w, node.collnet_channels);
   w.put(uint32_t(node.nets.size()));
   for (const std::string& net : node.nets) put_text(w, net, kMostName);
-  for (const std::vector<int>& near : node.near) {
-    w.put(uint32_t(near.size()));
-    for (const int net : near) w.put(int32_t(net));
-  }
+  for (const auto* lists : {&node.near, &node.near_ranks})
+    for (const std::vector<int>& near : *lists) {
+      w.put(uint32_t(near.size()));
+      for (const int each : near) w.put(int32_t(each));
+    }
   for (const std::vector<int>& relays : node.relay)
     for (const int by : relays) w.put(int32_t(by));
   for (const auto& of_rank : part.gdr)
@@ -81,10 +83,13 @@ class PartReader {
     node.tree = facts();
     node.ring_channels = channels(node.ranks);
     node.tree_channels = channels(node.ranks);
+    node.collnet_channels = channels(node.ranks);
     const auto nets = r_.get<uint32_t>();
     if (nets > kMostNets) r_.fail();
     for (uint32_t i = 0; r_.ok() && i < nets; ++i) node.nets.push_back(r_.get_string(kMostName));
     for (int i = 0; r_.ok() && i < node.ranks; ++i) node.near.push_back(near(nets));
+    for (uint32_t i = 0; r_.ok() && i < nets; ++i)
+      node.near_ranks.push_back(near(uint32_t(node.ranks)));
     for (int i = 0; r_.ok() && i < node.ranks; ++i) {
       std::vector<int>& relays = node.relay.emplace_back();
       for (uint32_t n = 0; r_.ok() && n < nets; ++n) relays.push_back(number(-1, node.ranks - 1));
@@ -136,11 +141,12 @@ class PartReader {
     }
     return list;
   }
-  std::vector<int> near(uint32_t nets) {
+  // Of so many there are.
+  std::vector<int> near(uint32_t all) {
     const auto count = r_.get<uint32_t>();
-    if (count > nets) r_.fail();
+    if (count > all) r_.fail();
     std::vector<int> list;
-    for (uint32_t i = 0; r_.ok() && i < count; ++i) list.push_back(number(0, int(nets) - 1));
+    for (uint32_t i = 0; r_.ok() && i < count; ++i) list.push_back(number(0, int(all) - 1));
     return list;
   }
   std::vector<transport::NicGdr> gdr(uint32_t nets) {
@@ -153,7 +159,7 @@ class PartReader {
     return rules;
   }
   void check_nets(const ClusterNode& node) {
-    for (const auto* list : {&node.ring_channels, &node.tree_channels})
+    for (const auto* list : {&node.ring_channels, &node.tree_channels, &node.collnet_channels})
       for (const NodeChannel& c : *list)
         if (std::max(c.in, c.out) >= int(node.nets.size())) r_.fail();
   }

@@ -8,6 +8,7 @@
 #include "kernels/algo/ids.h"
 #include "runtime/plan/gpu_cost.h"
 #include "runtime/plan/model.h"
+#include "runtime/plan/network_reduction.h"
 #include "runtime/plan/reach.h"
 #include "transport/p2p/p2p.h"
 #include "transport/table/nets.h"
@@ -132,6 +133,10 @@ std::vector<ChannelShape> channels_of(const Cluster& cluster, std::span<const in
     const topology::TreePlace& place = cluster.trees[size_t(c)][me];
     channel.tree.up = named(place.up);
     for (int i = 0; i < kernels::kMaxFanIn; ++i) channel.tree.down[i] = named(place.down[i]);
+    for (int node = 0; node < cluster.nodes() && c < kMostReductionGroups; ++node) {
+      std::vector<int32_t>& chain = channel.collnet.emplace_back();
+      for (const int r : topology::collnet_chain(cluster, c, node).ranks) chain.push_back(named(r));
+    }
   }
   return channels;
 }

@@ -9,13 +9,6 @@
 namespace collctl::runtime {
 namespace {
 
-// A group of the network is a thing of switches, of which there are few.
-constexpr int kMostGroups = 4;
-
-size_t head_of(const std::vector<int32_t>& host, int channel) {
-  return size_t(channel) % host.size();
-}
-
 // The first requirement of in-network reduction that does not hold for all ranks; empty: none.
 std::string why_none(std::span<const RankFacts> all_facts, const HostGroups& hosts,
                      const Settings& settings) {
@@ -40,26 +33,33 @@ std::string why_none(std::span<const RankFacts> all_facts, const HostGroups& hos
 
 }  // namespace
 
-std::vector<int32_t> chain_heads(const HostGroups& hosts, int channel) {
+Chains chains_in_order(const HostGroups& hosts, int channel) {
+  Chains chains(hosts.begin(), hosts.end());
+  for (auto& chain : chains)
+    std::rotate(chain.begin(), chain.begin() + channel % std::ptrdiff_t(chain.size()), chain.end());
+  return chains;
+}
+
+std::vector<int32_t> chain_heads(const Chains& chains) {
   std::vector<int32_t> heads;
-  for (const auto& host : hosts) heads.push_back(host[head_of(host, channel)]);
+  for (const auto& chain : chains) heads.push_back(chain.front());
   return heads;
 }
 
-kernels::TreeLinks chain_links(const HostGroups& hosts, int32_t rank, int channel) {
+kernels::TreeLinks chain_links(const Chains& chains, int32_t rank) {
   kernels::TreeLinks links = {rank, {-1, -1, -1}};
-  for (const auto& host : hosts) {
-    const auto found = std::find(host.begin(), host.end(), rank);
-    if (found == host.end()) continue;
-    const size_t n = host.size(), at = size_t(found - host.begin()), head = head_of(host, channel);
-    if (at != head) links.up = host[(at + n - 1) % n];
-    if ((at + 1) % n != head) links.down[0] = host[(at + 1) % n];
+  for (const auto& chain : chains) {
+    const auto found = std::find(chain.begin(), chain.end(), rank);
+    if (found == chain.end()) continue;
+    if (found != chain.begin()) links.up = found[-1];
+    if (found + 1 != chain.end()) links.down[0] = found[1];
   }
   return links;
 }
 
 NetworkReduction join_reducers(int rank, std::span<const RankFacts> all_facts,
-                               const HostGroups& hosts, int channels, const Settings& settings) {
+                               const HostGroups& hosts, std::span<const ChannelShape> channels,
+                               const Settings& settings) {
   NetworkReduction network;
   network.why_not = why_none(all_facts, hosts, settings);
   if (!network.why_not.empty()) return network;
@@ -67,10 +67,13 @@ NetworkReduction join_reducers(int rank, std::span<const RankFacts> all_facts,
   for (const RankFacts& facts : all_facts) network.serves &= facts.reducer.serves;
   if (network.serves == 0) network.why_not = "the plugins of all ranks have no reduction in common";
   if (network.serves == 0) return network;
-  for (const auto& host : hosts)
-    network.longest_chain = std::max(network.longest_chain, int(host.size()));
-  for (int c = 0; c < std::min(channels, kMostGroups); ++c)
-    network.chains.push_back(chain_links(hosts, rank, c));
+  for (size_t c = 0; c < std::min(channels.size(), size_t(kMostReductionGroups)); ++c) {
+    const Chains& group = network.groups.emplace_back(
+        channels[c].collnet.empty() ? chains_in_order(hosts, int(c)) : channels[c].collnet);
+    network.chains.push_back(chain_links(group, rank));
+    for (const auto& chain : group)
+      network.longest_chain = std::max(network.longest_chain, int(chain.size()));
+  }
   return network;
 }
 

@@ -15,15 +15,20 @@
 
 namespace collctl::runtime {
 
-// The head of each host in a channel, in the order of hosts: heads rotate with the channels, so
-// that each has its own share of a host's NICs.
-std::vector<int32_t> chain_heads(const HostGroups& hosts, int channel);
-// A rank's place in the chain of its host: up is the rank before it, of the head itself.
-kernels::TreeLinks chain_links(const HostGroups& hosts, int32_t rank, int channel);
+// A group of the network is a thing of switches, of which there are few: channels that have one.
+inline constexpr int kMostReductionGroups = 4;
 
-// For at most `channels` channels. `all_facts` are checked.
+// Where no search says it: in the order of ranks, heads rotate with the channels, so that each has
+// its own share of a host's NICs.
+Chains chains_in_order(const HostGroups& hosts, int channel);
+std::vector<int32_t> chain_heads(const Chains& chains);
+// A rank's place in its chain: up is the rank before it, of the head itself.
+kernels::TreeLinks chain_links(const Chains& chains, int32_t rank);
+
+// For the first of `channels`. `all_facts` are checked.
 NetworkReduction join_reducers(int rank, std::span<const RankFacts> all_facts,
-                               const HostGroups& hosts, int channels, const Settings& settings);
+                               const HostGroups& hosts, std::span<const ChannelShape> channels,
+                               const Settings& settings);
 
 // Empty, or why there is no in-network reduction of this.
 std::string network_refusal(const Operation& operation, const CommShape& shape);

@@ -2,6 +2,7 @@
 // why. Made by the planner, run by an executor; the one who holds the plan owns what Work points
 // to, apart from the caller's buffers.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -9,13 +10,19 @@
 
 #include "kernels/algo/ids.h"
 #include "kernels/contract/work.h"
+#include "runtime/plan/calibration.h"
 #include "runtime/plan/rank_nics.h"
 
 namespace collctl::runtime {
 
+// Chains of ranks through the hosts (or parts of them that only a network joins) to their heads,
+// which come first.
+using Chains = std::vector<std::vector<int32_t>>;
+
 struct ChannelShape {
   std::vector<int32_t> ring;  // ranks in ring order
   kernels::TreeLinks tree;    // this rank's place in the channel's tree
+  Chains collnet = {};        // as the search has them; empty: in the order of ranks
 };
 
 // The links between CPU ranks of one host, where they are worst: filled in by cpu_places. 0:
@@ -27,15 +34,19 @@ struct LocalLinks {
   uint64_t cache_bytes = 0;  // of the last-level cache, a rank's share
   double memory_gbps = 0;    // of a NUMA node, 1e9 bytes/s
   double socket_gbps = 0;    // between two NUMA nodes, one direction
+  // Of a calibration (calibration.h), of the slowest host that has one.
+  double line_us = 0;
+  std::array<double, kCalibratedBytes.size()> window_gbps = {};
 };
 
 // In-network reduction between hosts (network_reduction.h).
 struct NetworkReduction {
   uint64_t serves = 0;  // a set of transport::reduction_bit(); 0: nothing, for this reason:
   std::string why_not = "no network plugin was searched for";
-  // By channel: this rank's place; a head is its own parent.
+  // By channel: all chains, and this rank's place; a head is its own parent.
+  std::vector<Chains> groups;
   std::vector<kernels::TreeLinks> chains;
-  int longest_chain = 1;  // ranks of the largest host
+  int longest_chain = 1;  // ranks
 };
 
 // Two ranks of a host whose GPUs are not to use each other's memory, by the topology's rules.

@@ -26,6 +26,8 @@ constexpr uint64_t kPartGrain = 16;  // elements: 16 bytes or more of every type
 constexpr uint64_t kBytesPerChannel = 512
                                       << 10;  // below it another channel costs more than it gives
 constexpr uint64_t kLeastPipelineChunk = 8 << 10;
+// Of Work::scratch, of an operation. A ring is the faster one long before.
+constexpr uint64_t kMostScratch = 16 << 20;
 
 using detail::bytes_of;
 using detail::executed;
@@ -93,6 +95,9 @@ void cpu_refusals(const Operation& op, const CommShape& shape, const Choices& ch
                  shape.no_window));
     } else if (row->network && !network_refusal(op, shape).empty()) {
       add(network_refusal(op, shape));
+    } else if (std::string no_room = detail::scratch_refusal(*row, op, shape.nranks);
+               !no_room.empty()) {
+      add(no_room);
     } else if (!serves_any(*row, choices)) {
       add(format("{} supports the protocol simple only", row->name));
     } else if (shape.slot_count < row->min_slots) {
@@ -131,6 +136,7 @@ std::vector<PlanCandidate> cpu_candidates(const Operation& op, const CommShape& 
     if (shape.slot_count < row.min_slots) continue;
     if (row.window && shape.window_bytes == 0 && shape.nranks > 1) continue;
     if (row.network && !network_refusal(op, shape).empty()) continue;
+    if (!detail::scratch_refusal(row, op, shape.nranks).empty()) continue;
     for (int p = 0; p < kernels::kProtocolCount; ++p) {
       const Protocol protocol = Protocol(p);
       if (!choices.allows(protocol) || !serves(row, protocol) || shape.slot_bytes[p] == 0) continue;
@@ -140,7 +146,7 @@ std::vector<PlanCandidate> cpu_candidates(const Operation& op, const CommShape& 
       c.channels = channels_for(op, shape, choices);
       if (row.window) c.channels = std::clamp(shape.window_channels, 1, c.channels);
       if (row.network) c.channels = detail::network_channels(shape, c.channels);
-      if (row.id == AlgorithmId::bruck && choices.channels == 0) c.channels = 1;  // whole blocks
+      if (detail::joins_blocks(row.id) && choices.channels == 0) c.channels = 1;
       c.chunk_bytes = row.window ? window_chunk_bytes(row.id, op, shape)
                                  : chunk_bytes_for(row.id, op, protocol, c.channels, shape);
       c.time = predict({.collective = op.collective,
@@ -271,13 +277,21 @@ Expected detail::expected_of(const Prediction& time, bool by_window_kernel,
   return {time.us, time.limited_by, known};
 }
 
+std::string detail::scratch_refusal(const kernels::AlgorithmRow& row, const Operation& op,
+                                    int nranks) {
+  const uint64_t parts = kernels::scratch_bytes(row.id, nranks, 1);
+  if (parts == 0 || bytes_of(op) <= kMostScratch / parts) return {};
+  return format("{} is for small operations: its sums of {} blocks of {} bytes exceed {} MiB",
+                row.name, parts, bytes_of(op), kMostScratch >> 20);
+}
+
 uint64_t detail::pipeline_chunk(uint64_t bytes, int depth, uint64_t least, uint64_t most) {
   if (depth < 2) return most;
   return std::clamp(bytes / uint64_t(2 * depth), std::min(least, most), most);
 }
 
 int detail::messages_in_turn(const kernels::AlgorithmRow& row, Collective collective, int nranks) {
-  if (row.id == AlgorithmId::bruck) return kernels::Bruck::messages(nranks);
+  if (joins_blocks(row.id)) return kernels::Bruck::messages(nranks);
   return int(row.steps(collective, nranks));
 }
 

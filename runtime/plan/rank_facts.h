@@ -43,7 +43,7 @@ struct RankFacts {
     uint64_t most_bytes;  // at once
   } reducer;
 };
-static_assert(sizeof(RankFacts) == 776);
+static_assert(sizeof(RankFacts) == 808);
 
 RankFacts own_facts(int rank, uint64_t job_hash, const Settings& settings, int sharing_ranks,
                     const Address& net_address);

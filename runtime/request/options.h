@@ -27,6 +27,9 @@ struct CommOptions {
   double start_left_s = 0;     // of it when init() is called; 0: all
   double op_timeout_s = 0;
   bool count_waits = false;  // for wait_sums(); costs two looks at the clock for each wait
+  bool calibrate = false;    // CPU ranks, unless CALIBRATE is 0: what was measured of this machine
+                             // counts, and is measured by the first job (communicator/calibrate.h)
+  bool recalibrate = false;  // now, whatever is known
   std::string task;          // as Bootstrap::Options::task
   // Its ranks' numbers where people know them by others (Communicator::members); else empty.
   std::vector<int> members;

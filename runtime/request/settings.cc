@@ -96,6 +96,9 @@ Status read_network(Settings& s, const CommOptions& options) {
   COLL_TRY(read_gpu(s, options));
   COLL_TRY(read_int(KnobId::integrity, s.integrity));
   s.integrity = s.integrity || options.integrity;
+  COLL_TRY(read_int(KnobId::calibrate, s.calibrate));
+  s.calibrate = s.calibrate && options.calibrate;
+  s.recalibrate = s.calibrate && options.recalibrate;
   COLL_ASSIGN(const int64_t fabric, base::knob_int(KnobId::mnnvl_enable));
   if (s.integrity && fabric == 1)
     return Error(ErrorCode::usage,
@@ -161,13 +164,13 @@ std::string shared_settings_text(const Settings& s) {
       "\nGPU_KERNELS={}"
       "\nSOCKET_NSOCKS_"
       "PERTHREAD={}\n"
-      "SOCKET_NTHREADS={}\nINTEGRITY={}\n",
+      "SOCKET_NTHREADS={}\nINTEGRITY={}\nCALIBRATE={}\nrecalibrate={}\n",
       s.slot_count, uint64_t(s.slot_bytes[0]) * s.slot_count,
       uint64_t(s.slot_bytes[1]) * s.slot_count, uint64_t(s.slot_bytes[2]) * s.slot_count,
       s.window_bytes, s.window_stride, s.choices.algo, s.choices.proto, s.choices.channels,
       s.min_channels, s.max_channels, s.transport, int(s.p2p_disabled), int(s.shm_disabled),
       int(s.single_copy), int(s.p2p_read), s.window_verbs ? "verbs" : "auto", s.sockets_per_thread,
-      s.helper_threads, int(s.integrity));
+      s.helper_threads, int(s.integrity), int(s.calibrate), int(s.recalibrate));
 }
 
 uint64_t hash_text(const std::string& text) {

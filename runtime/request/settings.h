@@ -23,8 +23,9 @@ struct Settings {
   std::string transport;                   // "" or a row of the table, forced
   std::string net;                         // "" or a network's or a plugin's name, forced
   bool p2p_disabled = false, shm_disabled = false;
-  bool single_copy = true;    // CPU ranks of a host read messages out of the sender's memory
-  bool integrity = false;     // data over networks carries MACs
+  bool single_copy = true;  // CPU ranks of a host read messages out of the sender's memory
+  bool integrity = false;   // data over networks carries MACs
+  bool calibrate = false, recalibrate = false;  // as CommOptions
   bool window_verbs = false;  // GPU ranks: window algorithms by verbs, as the kernels' oracle
   bool p2p_read = false;      // GPUs that reach each other: the receiver moves the data
   int sockets_per_thread = 1, helper_threads = -1;  // as of transport::Services

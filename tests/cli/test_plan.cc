@@ -248,6 +248,7 @@ TEST_CASE("plan says what it cannot plan") {
   CHECK(run_collctl("plan --algo doubling --bytes 8").code == 0);
   CHECK(run_collctl("plan --op broadcast --algo rooted-tree --bytes 8 --from " + path).code == 0);
   CHECK(run_collctl("plan --op allgather --algo bruck --bytes 8 --from " + path).code == 0);
+  CHECK(run_collctl("plan --op reducescatter --algo halving --bytes 8 --from " + path).code == 0);
   fails("--assume H100 --from " + path, 2, "did you mean h100?");
   fails("--assume h100 --assume-nic 0 --from " + path, 2, "expected a number 0.001..100000");
   fails("--from " + path + ".absent", 2, path + ".absent");

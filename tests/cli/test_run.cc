@@ -405,3 +405,32 @@ TEST_CASE("a report exits as its run did, unless it is told not to", "[cli]") {
   CHECK(shown.out == failed.out);
   CHECK(run_collctl("report --exit-zero " + folder.path() + "/none.json").code == 2);
 }
+
+TEST_CASE("env and plan show what a job has measured of the machine") {
+  const TemporaryFolder folder;
+  const std::string cache = "XDG_CACHE_HOME=" + folder.path();
+  const auto shown = [&](const char* command) {
+    const Ran ran = run_collctl(command, cache);
+    INFO(ran.err);
+    REQUIRE(ran.code == 0);
+    return json::parse(ran.out)["calibration"];
+  };
+  const json none = shown("env --json");
+  CHECK(none["used"] == false);
+  CHECK(none["path"].get<std::string>().rfind(folder.path() + "/collctl/calibration-", 0) == 0);
+  CHECK_FALSE(none.contains("line_us"));
+  const Ran ran = run_collctl("run allreduce -n 2 -b 8 -e 8 --recalibrate", cache);
+  CHECK(ran.code == 0);
+  const json known = shown("env --json");
+  // (One core, or one that others use all the time: it says so.)
+  CHECK(known["used"].get<bool>() != has(ran.err, "has no two cores of"));
+  const json plan = json::parse(run_collctl("plan -b 8 -e 8 --json", cache).out);
+  if (plan.contains("device")) CHECK(plan["calibration"] == known);  // no machine with GPUs
+  if (known["used"] == false) return;
+  CHECK(known["line_us"].size() == 3);
+  CHECK(known["exchanges"].size() == 4);
+  CHECK(known["exchanges"][0]["GBps"].get<double>() > 0);
+  CHECK(has(run_collctl("env", cache).out, "# calibration: a flag "));
+  CHECK(has(run_collctl("env", cache + " COLLCTL_CALIBRATE=0").out,
+            "# calibration: not used (COLLCTL_CALIBRATE=0)"));
+}

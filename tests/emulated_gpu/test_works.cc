@@ -33,6 +33,7 @@ struct Ranks {
   std::vector<std::unique_ptr<Operation>> operations;
   std::vector<Work> works;
   std::vector<PairStep> rounds;
+  std::vector<std::vector<uint8_t>> scratch;  // of a work each
 
   Ranks(Draw& draw, const Case& c, const WorldShape& shape) : what(c) {
     for (int r = 0; r < shape.nranks; ++r) {
@@ -42,6 +43,8 @@ struct Ranks {
       const Operation& op = *operations.back();
       for (int channel = 0; channel < shape.channels; ++channel) {
         works.push_back(op.work(channel, shape.channels));
+        if (const uint64_t bytes = scratch_bytes(works.back()); bytes > 0)
+          works.back().scratch = scratch.emplace_back(bytes).data();
         rounds.insert(rounds.end(), op.pairs().begin(), op.pairs().end());
       }
     }

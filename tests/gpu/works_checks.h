@@ -37,6 +37,8 @@ class Placed {
       }
       pairs_.push_back(arena.put(pairs));
       rounds_.push_back(std::move(pairs));
+      scratch_.push_back(
+          arena.take(scratch_bytes(c.algorithm, nranks, c.count * element_size(c.type))));
     }
   }
   // The rounds of a work, with the device's addresses.
@@ -46,7 +48,11 @@ class Placed {
     w.input = there(rank, w.input);
     w.output = const_cast<void*>(there(rank, w.output));
     w.ring.order = order_[size_t(rank)];
-    w.pairs = pairs_[size_t(rank)];
+    if (scratch_bytes(w) > 0)
+      w.scratch = scratch_[size_t(rank)] +
+                  scratch_bytes(w.algorithm, w.nranks, w.part_offset * element_size(w.type));
+    else
+      w.pairs = pairs_[size_t(rank)];
     return w;
   }
   // After a download of the arena.
@@ -75,7 +81,7 @@ class Placed {
   DeviceArena& arena_;
   const Case case_;
   std::vector<std::unique_ptr<Operation>> ranks_;
-  std::vector<uint8_t*> memory_, input_;
+  std::vector<uint8_t*> memory_, input_, scratch_;
   std::vector<int32_t*> order_;
   std::vector<PairStep*> pairs_;
   std::vector<std::vector<PairStep>> rounds_;

@@ -60,6 +60,8 @@ Status check_nodes(const std::vector<ClusterNode>& kinds, const std::vector<int>
       return Error(ErrorCode::unavailable, format("{}: no GPU, so no rank", node.name));
     COLL_TRY(check_channels(node, node.ring_channels, "ring", several));
     COLL_TRY(check_channels(node, node.tree_channels, "tree", several));
+    if (!node.collnet_channels.empty())
+      COLL_TRY(check_channels(node, node.collnet_channels, "collnet", false));
   }
   for (const int kind : kind_of) {
     COLL_CHECK(kind >= 0 && size_t(kind) < kinds.size());

@@ -41,13 +41,15 @@ struct ClusterNode {
   CpuMaker cpu = CpuMaker::other;
   Pattern tree_pattern = Pattern::tree;
   PatternFacts ring, tree;
-  std::vector<NodeChannel> ring_channels, tree_channels;
+  // collnet: empty where no device is known to reduce.
+  std::vector<NodeChannel> ring_channels, tree_channels, collnet_channels;
   std::vector<std::string> nets;  // "NET/0 mlx5_0", in the order of Graph::nets
   // By rank: the devices with the best path to its GPU, all of them, so ordered that GPUs which
   // share devices begin with different ones; empty: none can be reached.
   std::vector<std::vector<int>> near;
   // By rank and device: the rank whose GPU sends there what this one has to send (PXN); -1: none.
   std::vector<std::vector<int>> relay;
+  std::vector<std::vector<int>> near_ranks;  // the other way round: by device the nearest GPUs
 };
 // `effective`: of effective_paths. Local ranks count the GPUs by their rank.
 ClusterNode describe_node(const Graph& graph, const Paths& effective, const NodeGraphs& graphs,

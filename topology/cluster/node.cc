@@ -107,6 +107,23 @@ int relay_on(const Graph& graph, const Path& path) {
   return -1;
 }
 
+// By device: the ranks of the GPUs that no other is nearer than.
+std::vector<std::vector<int>> near_ranks(const Graph& graph) {
+  const Paths paths = base_paths(graph, {.through_gpus = false});
+  const std::vector<int> gpus = Numbers::gpus_by_rank(graph);
+  std::vector<std::vector<int>> near;
+  for (const int net : graph.nets) {
+    std::vector<int>& best = near.emplace_back();
+    const auto far = [&](int rank) { return paths.at(gpus[size_t(rank)], net).type; };
+    for (int rank = 0; rank < int(gpus.size()); ++rank) {
+      if (far(rank) >= PathType::net) continue;
+      if (!best.empty() && far(rank) < far(best[0])) best.clear();
+      if (best.empty() || far(rank) == far(best[0])) best.push_back(rank);
+    }
+  }
+  return near;
+}
+
 }  // namespace
 
 ClusterNode describe_node(const Graph& graph, const Paths& effective, const NodeGraphs& graphs,
@@ -127,6 +144,7 @@ ClusterNode describe_node(const Graph& graph, const Paths& effective, const Node
   const Numbers numbers(graph);
   node.ring_channels = numbers.of(graphs.ring);
   node.tree_channels = numbers.of(graphs.tree);
+  node.collnet_channels = numbers.of(graphs.collnet);
   for (const int net : graph.nets)
     node.nets.push_back(node_name(graph, net) + " " + graph.nodes[size_t(net)].name);
   node.near = near_nets(graph);
@@ -135,6 +153,7 @@ ClusterNode describe_node(const Graph& graph, const Paths& effective, const Node
     for (const int net : graph.nets)
       relays.push_back(numbers.number(relay_on(graph, effective.at(gpu, net))));
   }
+  node.near_ranks = near_ranks(graph);
   return node;
 }
 

@@ -8,10 +8,21 @@
 namespace collctl::topology {
 
 // Devices are indexes of ClusterNode::nets; -1: that link stays inside the node, or is not there.
+// A channel's chain through a node for in-network reduction (CollNet): ranks, of which the first,
+// the head, reaches the network by a device (index of ClusterNode::nets). The search's for it;
+// where there is none, as plugins alone know which devices reduce, the tree's and its device,
+// turned round to the first that is nearest to it.
+struct CollNetChain {
+  std::vector<int> ranks;
+  int net = -1;
+};
+CollNetChain collnet_chain(const Cluster& cluster, int channel, int node);
+
 struct RankWiring {
   struct Channel {
     int ring_in = -1, ring_out = -1;                // from the rank before in the ring; to the next
     int tree_up = -1, tree_down[3] = {-1, -1, -1};  // as TreePlace has them
+    int collnet = -1;                               // of a head
   };
   std::vector<Channel> channels;
   // For what no ring or tree carries (messages, all-to-all, one-sided operations): the devices

@@ -28,6 +28,8 @@ const std::pair<AlgorithmId, Collective> kServed[] = {
     {AlgorithmId::ring, Collective::reduce},
     {AlgorithmId::tree, Collective::all_reduce},
     {AlgorithmId::tree_split, Collective::all_reduce},
+    {AlgorithmId::bruck, Collective::all_gather},
+    {AlgorithmId::halving, Collective::reduce_scatter},
     {AlgorithmId::pairwise, Collective::all_to_all},
     {AlgorithmId::pairwise, Collective::gather},
     {AlgorithmId::pairwise, Collective::scatter},

@@ -37,7 +37,9 @@ uint32_t deadly_slots(const AlgorithmRow& row, Collective c, int n, uint32_t sli
     if (c == Collective::all_gather || c == Collective::reduce_scatter)
       return n == 2 ? slices - 1 : slices;
   }
-  if (row.id == AlgorithmId::doubling || row.id == AlgorithmId::bruck) return slices - 1;
+  if (row.id == AlgorithmId::doubling || row.id == AlgorithmId::bruck ||
+      row.id == AlgorithmId::halving)
+    return slices - 1;
   if (c == Collective::all_to_all || c == Collective::send_recv) return slices - 1;
   return 0;  // chains and trees have no cycle
 }

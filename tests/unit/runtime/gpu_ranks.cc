@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/check.h"
-#include "kernels/algo/ids.h"
+#include "kernels/algo/algorithms.h"
 #include "kernels/cpu/launch.h"
 #include "kernels/shared_block.h"
 
@@ -67,6 +67,7 @@ class CountedWaits {
 // As a kernel does: the report of the channel is written once, the others are told.
 bool run_one(const Work& work, const ChannelLinks& links, const DeviceShared& shared,
              const FlatRange* flat = nullptr) {
+  COLL_CHECK_NOTE(scratch_bytes(work) == 0 || work.scratch != nullptr, "the executor's to place");
   HelperPool helpers;
   CpuContext context;
   context.abort_word = shared.abort_word;

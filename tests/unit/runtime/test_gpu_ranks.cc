@@ -61,6 +61,26 @@ TEST_CASE("every collective on GPU ranks", "[gpu]") {
   }
 }
 
+TEST_CASE("GPU ranks have memory for the sums of halving, as much as any needed yet", "[gpu]") {
+  for (const int n : kRanks)
+    for (const int channels : {0, 3}) {
+      set_up_gpus(n);
+      INFO(n << " ranks");
+      CHECK(with_gpu_ranks(over(n, ""), [&](Communicator& c, Complaints& complaints) {
+              COLL_TEST_OK(complaints, c.set_choices("halving", "", channels));
+              Stream stream(c);
+              for (const uint64_t count : {1003ul, 1ul, kMany / 10, 0ul, 1003ul, kMany / 4})
+                for (const bool in_place : {false, true}) {
+                  const std::string wrong = run_case(c, stream,
+                                                     {.collective = Collective::reduce_scatter,
+                                                      .count = count,
+                                                      .in_place = in_place});
+                  if (!wrong.empty()) complaints.add(wrong);
+                }
+            }) == "");
+    }
+}
+
 TEST_CASE("GPU ranks over each transport", "[gpu]") {
   for (const char* transport : {"p2p", "shm", "net"}) {
     set_up_gpus(3);

@@ -117,11 +117,11 @@ TEST_CASE("collnet: what the network does not reduce is refused by all ranks", "
 // Channel 0's head of a host of three is its first rank, channel 1's the second: by hand.
 TEST_CASE("collnet: heads and chains", "[collnet]") {
   const HostGroups hosts = {{0, 2, 5}, {1, 3}, {4}};
-  CHECK(chain_heads(hosts, 0) == std::vector<int32_t>{0, 1, 4});
-  CHECK(chain_heads(hosts, 1) == std::vector<int32_t>{2, 3, 4});
-  CHECK(chain_heads(hosts, 2) == std::vector<int32_t>{5, 1, 4});
+  CHECK(chain_heads(chains_in_order(hosts, 0)) == std::vector<int32_t>{0, 1, 4});
+  CHECK(chain_heads(chains_in_order(hosts, 1)) == std::vector<int32_t>{2, 3, 4});
+  CHECK(chain_heads(chains_in_order(hosts, 2)) == std::vector<int32_t>{5, 1, 4});
   const auto is = [&](int rank, int channel, int up, int down) {
-    const kernels::TreeLinks links = chain_links(hosts, rank, channel);
+    const kernels::TreeLinks links = chain_links(chains_in_order(hosts, channel), rank);
     CHECK(links.up == up);
     CHECK(links.down[0] == down);
     CHECK(links.down[1] == -1);

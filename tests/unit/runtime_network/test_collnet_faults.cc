@@ -188,7 +188,8 @@ TEST_CASE("collnet: ranks with different plugins", "[collnet]") {
   std::vector<RankFacts> all_facts(3, facts);
   for (int r = 0; r < 3; ++r) all_facts[size_t(r)].info.rank = r;
   const HostGroups hosts = {{0, 2}, {1}};
-  const auto why = [&] { return join_reducers(0, all_facts, hosts, 2, settings).why_not; };
+  const std::vector<ChannelShape> channels(2);
+  const auto why = [&] { return join_reducers(0, all_facts, hosts, channels, settings).why_not; };
   CHECK(why() == "");
   all_facts[1].reducer.name_hash = 2;
   CHECK(why() == "rank 0 and rank 1 have different network plugins");

@@ -1,5 +1,9 @@
 // The CollNet algorithm on GPU ranks (the fake driver): a head's slots for the network are pinned
 // host memory, which its GPU fills and the plugin adds up.
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/whole_file.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 #include "tests/unit/runtime/window/window_job.h"
 #include "tests/unit/runtime_network/collnet_job.h"
@@ -41,6 +45,62 @@ TEST_CASE("collnet: GPU ranks", "[collnet][gpu]") {
           }) == "");
     CHECK(plugin.reductions() > 0);
   }
+}
+
+namespace {
+
+// Two GPUs of each host, on two sockets.
+std::string two_sockets() {
+  std::string sockets;
+  for (const int socket : {0, 1}) {
+    std::string gpus;
+    for (const int dev : {socket, socket + 2})
+      gpus += format(
+          "<pci busid=\"0000:1{}:00.0\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" "
+          "link_width=\"16\"><gpu dev=\"{}\" rank=\"{}\" sm=\"90\"/></pci>",
+          dev, dev, dev);
+    sockets += format(
+        "<cpu numaid=\"{}\" arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" "
+        "modelid=\"143\">{}</cpu>",
+        socket, gpus);
+  }
+  return "<system version=\"1\">" + sockets + "</system>";
+}
+
+}  // namespace
+
+// Which device is near to which GPU is this machine's own; test_plan_nics.cc has machines by file.
+TEST_CASE("collnet: those heads have links that the plan has", "[collnet][gpu]") {
+  char path[] = "/tmp/collctl-machine-XXXXXX";
+  const base::Fd file(::mkstemp(path));
+  REQUIRE(file);
+  REQUIRE(base::write_file_atomically(path, two_sockets()).ok());
+  const Variable machine("COLLCTL_TOPO_FILE", path);
+  const Variable there("FAKE_NVML", "4:90:0:hidden");  // GPUs of a file count where they are there
+  const Plugin plugin("reduces12");
+  set_up_gpus(4);
+  GpuJob job = collnet_gpus({0, 0, 1, 1});
+  job.options.channels = 2;
+  std::atomic<int> heads{0};
+  CHECK(with_gpu_ranks(job, [&](Communicator& c, Complaints& complaints) {
+          Stream stream(c);
+          if (const std::string wrong = wrong_in(c, stream, {.count = 100'003}); !wrong.empty())
+            complaints.add(wrong);
+          std::vector<uint8_t> data(400'012);
+          const Operation op{.input = data.data(), .output = data.data(), .count = 100'003};
+          const auto plan = c.plan_for({&op, 1});
+          if (!plan) return complaints.add(c.rank(), plan.error());
+          for (const kernels::Work& work : plan->ops[0].works) {
+            const bool linked = std::ranges::any_of(c.links(), [&](const LinkInfo& link) {
+              return link.from == link.to && link.channel == work.channel;
+            });
+            if (linked != (work.tree.up == c.rank()))
+              complaints.add(format("channel {} of rank {}", int(work.channel), c.rank()));
+            heads += linked;
+          }
+        }) == "");
+  CHECK(heads == 2 * 2);  // hosts x channels
+  ::unlink(path);
 }
 
 namespace {

@@ -37,6 +37,7 @@ class ReducerLink : public Link {
   kernels::Fifo* fifo(kernels::Protocol protocol) override;  // into the network; Simple only
   kernels::Fifo* sums() { return &sums_; }                   // out of it
   const std::string& via() const override { return via_; }
+  std::string nic() const override { return spec_.nic; }
   bool needs_progress() const override { return true; }
   Result<Progress> progress() override;
   void add_interest(std::vector<pollfd>& fds) override;

@@ -244,6 +244,8 @@ TEST_CASE("values that need each other are checked together", "[cmd]") {
         "--root 4: expected 0..3 or all, because the job has 4 ranks");
   CHECK(bench_error("run allgather --algo tree") ==
         "--algo tree: does not serve allgather; expected ring, bruck, one-shot");
+  CHECK(bench_error("run reducescatter --algo bruck") ==
+        "--algo bruck: does not serve reducescatter; expected ring, halving, one-shot");
   CHECK(bench_error("run allreduce -o x.pdf") ==
         "--output x.pdf: expected a name that ends in .json, .jsonl, .csv, .html or .svg");
   CHECK(bench_error("run allreduce -o x.svg -o x.html") == "");

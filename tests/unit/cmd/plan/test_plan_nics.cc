@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "cmd/plan/plan.h"
 #include "runtime/links/edges.h"
+#include "runtime/plan/network_reduction.h"
 #include "tests/catch.h"
 #include "tests/unit/runtime/gpu_job.h"
 
@@ -36,7 +37,7 @@ Result<JobPlan> plan_of(const std::string& file, int nodes) {
 // One job: what its ranks connect, held against the plan's JSON.
 class Compared {
  public:
-  Compared(const JobPlan& plan, const GpuJob& job) : plan_(plan), shapes_(job.shapes()) {
+  Compared(const JobPlan& plan, const GpuJob& job) : plan_(plan), job_(job), shapes_(job.shapes()) {
     const json all = json::parse(plan_json(plan));
     for (const json& nic : all["cluster"]["nics"])
       planned_[{nic["channel"].get<int>(), nic["node"].get<int>()}] = nic;
@@ -73,6 +74,7 @@ class Compared {
       for (size_t i = 0; i < order.size(); ++i)
         check_ring(c, order[i], order[(i + 1) % order.size()]);
       for (int rank = 0; rank < cluster.ranks(); ++rank) check_tree(c, rank);
+      if (c < runtime::kMostReductionGroups) check_collnet(c);
     }
     for (int from = 0; from < cluster.ranks() && node_of(from) == 0; ++from)
       for (int c = 0; c < shapes_[0].pair_channels; ++c) {
@@ -88,6 +90,46 @@ class Compared {
     CHECK(used(to, {c, from, to}) == name(node_of(to), planned_.at({c, node_of(to)})["ring_in"]));
     if (node_of(from) == 0) ring.insert(out);
     ++crossings_;
+  }
+  // Every rank has the same chains, each through one node, and each head the plan's device, which
+  // is nearer to no other GPU of the node.
+  void check_collnet(int c) {
+    const auto& chains = shapes_[0].channels[size_t(c)].collnet;
+    REQUIRE(int(chains.size()) == plan_.cluster.nodes());
+    for (const runtime::CommShape& shape : shapes_)
+      REQUIRE(shape.channels[size_t(c)].collnet == chains);
+    for (int node = 0; node < plan_.cluster.nodes(); ++node) {
+      INFO("collnet " << c << ", node " << node);
+      std::vector<int32_t> chain = chains[size_t(node)];
+      const int head = chain[0];
+      const json& planned = planned_.at({c, node});
+      const std::string device = name(node, planned["collnet"]);
+      CHECK_FALSE(device.empty());
+      std::sort(chain.begin(), chain.end());
+      for (int i = 0; i < int(chain.size()); ++i) {
+        REQUIRE(chain[size_t(i)] == plan_.cluster.first_rank[size_t(node)] + i);
+        const runtime::RankNics& nics = *shapes_[size_t(chain[size_t(i)])].nics;
+        const int own = nics.wiring.channels[size_t(c)].collnet;
+        CHECK(nics.choice(own).name == (chain[size_t(i)] == head ? device : ""));
+      }
+      const topology::Graph& graph = plan_.part(node).graph;
+      const auto paths = topology::base_paths(graph, {.through_gpus = false});
+      const auto distance = [&](int gpu) {
+        for (const int net : graph.nets)
+          if (graph.nodes[size_t(net)].name == device) return paths.at(gpu, net).type;
+        return topology::PathType::dis;
+      };
+      topology::PathType own{}, least = topology::PathType::dis;
+      for (const int gpu : graph.gpus) {
+        least = std::min(least, distance(gpu));
+        const topology::Node& at = graph.nodes[size_t(gpu)];
+        if (at.id != job_.bus_ids[size_t(head)]) continue;
+        own = distance(gpu);
+        // The plan counts by the file's numbers, the job by its order.
+        CHECK(planned["collnet_head"] == plan_.cluster.first_rank[size_t(node)] + at.rank);
+      }
+      CHECK(own == least);
+    }
   }
   void check_tree(int c, int rank) {
     const kernels::TreeLinks& links = shapes_[size_t(rank)].channels[size_t(c)].tree;
@@ -127,6 +169,7 @@ class Compared {
   }
 
   const JobPlan& plan_;
+  const GpuJob& job_;
   std::vector<runtime::CommShape> shapes_;
   std::map<std::pair<int, int>, json> planned_;
   int crossings_ = 0;

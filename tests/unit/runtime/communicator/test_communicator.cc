@@ -89,6 +89,34 @@ TEST_CASE("large buffers, several channels, every algorithm and protocol", "[com
         }) == "");
 }
 
+TEST_CASE("log-step algorithms between partners, over shared memory and sockets",
+          "[communicator]") {
+  constexpr std::pair<const char*, Collective> kWays[] = {{"doubling", Collective::all_reduce},
+                                                          {"rooted-tree", Collective::broadcast},
+                                                          {"rooted-tree", Collective::reduce},
+                                                          {"bruck", Collective::all_gather},
+                                                          {"halving", Collective::reduce_scatter}};
+  for (const char* transport : {"", "net"})
+    for (const int n : {2, 3, 5, 8}) {
+      CommOptions options;
+      options.transport = transport;
+      INFO(n << " ranks, " << transport);
+      CHECK(with_ranks(n, options, [&](Communicator& c, Complaints& complaints) {
+              Stream stream(c);
+              for (const auto& [algo, collective] : kWays)
+                for (const char* proto : {"simple", "ll"})
+                  for (const int channels : {0, 2}) {
+                    complaints.add(c.rank(), c.set_choices(algo, proto, channels));
+                    for (const uint64_t count : {20'011ul, 0ul, 1ul, 333ul}) {
+                      const std::string wrong =
+                          run_case(c, stream, {collective, count, n - 1, count % 2 == 0});
+                      if (!wrong.empty()) complaints.add(format("{} {} {}", algo, proto, wrong));
+                    }
+                  }
+            }) == "");
+    }
+}
+
 TEST_CASE("choices that need links which one rank has already, and others have not",
           "[communicator]") {
   CommOptions options;

@@ -105,7 +105,8 @@ TEST_CASE("without P2P a hop through the host's memory counts", "[gpu][model]") 
   CHECK(us(Protocol::simple, uint64_t{1} << 32) == Approx(bytes_us * 0.84).epsilon(0.01));
 }
 
-TEST_CASE("between many nodes rooted trees and Bruck take log2 n messages", "[gpu][model]") {
+TEST_CASE("between many nodes rooted trees, Bruck and halving take log2 n messages",
+          "[gpu][model]") {
   const auto shapes = gpu_job(8).shapes();
   ModelInput model = *shapes[0].model;
   const auto bytes_us = [&](uint64_t bytes) {
@@ -125,16 +126,18 @@ TEST_CASE("between many nodes rooted trees and Bruck take log2 n messages", "[gp
   const double narrow = 1.2 * std::min(model.channels, model.full_channels);
   CHECK(us(Collective::all_gather, AlgorithmId::bruck, 1 << 10) ==
         Approx(8.4 + 3 * 3.4 + narrow * bytes_us(8 << 10)));
+  CHECK(us(Collective::reduce_scatter, AlgorithmId::halving, 1 << 10) ==
+        Approx(8.4 + 3 * 3.4 + 1.2 * narrow * bytes_us(8 << 10)));
 }
 
-TEST_CASE("8192 ranks: a small broadcast or all-gather does not go round a ring", "[gpu][model]") {
+TEST_CASE("8192 ranks: small operations do not go round a ring", "[gpu][model]") {
   ModelInput model = *gpu_job(8).shapes()[0].model;
   model.nodes = 1024;
   model.ranks = 8192;
   const auto best = [&](Collective c, uint64_t bytes) {
     std::pair<double, AlgorithmId> least{1e30, AlgorithmId::ring};
-    for (const AlgorithmId id :
-         {AlgorithmId::ring, AlgorithmId::rooted_tree, AlgorithmId::bruck, AlgorithmId::pairwise})
+    for (const AlgorithmId id : {AlgorithmId::ring, AlgorithmId::rooted_tree, AlgorithmId::bruck,
+                                 AlgorithmId::halving, AlgorithmId::pairwise})
       for (const Protocol protocol : {Protocol::simple, Protocol::ll}) {
         const GpuQuery query{c, id, protocol, 8192, bytes};
         if (!serves(kernels::algorithm(id), c) || !fifos_unavailable(model, query).empty())
@@ -149,7 +152,10 @@ TEST_CASE("8192 ranks: a small broadcast or all-gather does not go round a ring"
   }
   CHECK(best(Collective::all_gather, 8).first < 2000);
   CHECK(best(Collective::all_gather, 8).second == AlgorithmId::bruck);
+  CHECK(best(Collective::reduce_scatter, 8).first < 2000);
+  CHECK(best(Collective::reduce_scatter, 8).second == AlgorithmId::halving);
   // Where bandwidth rules the ring stays.
   CHECK(best(Collective::broadcast, uint64_t{16} << 30).second == AlgorithmId::ring);
   CHECK(best(Collective::all_gather, 16 << 20).second == AlgorithmId::ring);
+  CHECK(best(Collective::reduce_scatter, 16 << 20).second == AlgorithmId::ring);
 }

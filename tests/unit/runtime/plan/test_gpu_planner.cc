@@ -167,11 +167,17 @@ TEST_CASE("plans of GPU ranks are alike on all ranks and proved", "[gpu][planner
           }
   }
   CHECK(proved > 500);
-  for (const char* way :
-       {"ring/simple", "ring/ll", "tree/simple", "tree/ll", "tree-split/simple", "pairwise/simple",
-        "pairwise/ll", "doubling/ll", "rooted-tree/ll", "rooted-tree/simple", "bruck/ll",
-        "bruck/simple", "ring/ll128", "tree/ll128", "one-shot/ll", "one-shot/simple", "two-shot/ll",
-        "two-shot/simple", "two-shot/ll128"})
+  for (const char* way : {"ring/simple",       "ring/ll",
+                          "tree/simple",       "tree/ll",
+                          "tree-split/simple", "pairwise/simple",
+                          "pairwise/ll",       "doubling/ll",
+                          "rooted-tree/ll",    "rooted-tree/simple",
+                          "bruck/ll",          "bruck/simple",
+                          "halving/ll",        "halving/simple",
+                          "ring/ll128",        "tree/ll128",
+                          "one-shot/ll",       "one-shot/simple",
+                          "two-shot/ll",       "two-shot/simple",
+                          "two-shot/ll128"})
     CHECK(seen.count(way) == 1);
 }
 
@@ -182,7 +188,7 @@ TEST_CASE("plans of GPU ranks of many channels and chunks are proved", "[gpu][pl
     job.settings.slot_count = 4;
     const auto shapes = complete(job.shapes());
     for (const char* algo :
-         {"ring", "tree", "tree-split", "pairwise", "doubling", "rooted-tree", "bruck"})
+         {"ring", "tree", "tree-split", "pairwise", "doubling", "rooted-tree", "bruck", "halving"})
       for (const Collective c : kCollectives) {
         const Operation op = operation(c, c == Collective::barrier ? 1 : 20000, DataType::int32, 1);
         const auto plans = plans_of(shapes, op, choices(algo, "simple", 5));
@@ -418,6 +424,8 @@ TEST_CASE("what GPU ranks cannot do is refused with the reason", "[gpu][planner]
       "one-shot has no kernel for allreduce of 8000 bytes of int64");
   has(refused(shape, op, "pairwise", ""), "pairwise does not support allreduce");
   has(refused(shape, op, "doubling", "ll128"), "doubling does not support ll128");
+  has(refused(shape, operation(Collective::reduce_scatter, 4 << 20), "halving", ""),
+      "halving is for small operations: its sums of 2 blocks of 16777216 bytes exceed 16 MiB");
   shape.gpu_window = false;
   shape.no_window = "GPU 0 cannot reach GPU 1";
   has(refused(shape, op, "two-shot", ""),

@@ -107,6 +107,24 @@ TEST_CASE("what is forced is taken, what cannot serve is an error that says why"
   CHECK(ll.message.find("two-shot supports the protocol simple only") != std::string::npos);
 }
 
+TEST_CASE("halving is for what its sums have room for", "[planner]") {
+  const CommShape shape = shape_of(0, 9);
+  // Eight blocks of sums: 2 MiB each, and a float more.
+  const Operation most = operation(Collective::reduce_scatter, (2 << 20) / 4);
+  auto plan = make_plan({&most, 1}, shape, choices("halving", ""));
+  REQUIRE(plan);
+  CHECK(plan->ops[0].works.size() == 1);
+  CHECK(kernels::scratch_bytes(plan->ops[0].works[0]) == 16 << 20);
+  const Operation more = operation(Collective::reduce_scatter, most.count + 1);
+  const Error refused = plan_error(more, shape, choices("halving", ""));
+  CHECK(refused.code == ErrorCode::usage);
+  CHECK(refused.message.find("halving is for small operations: its sums of 8 blocks of 2097156 "
+                             "bytes exceed 16 MiB") != std::string::npos);
+  CHECK(make_plan({&more, 1}, shape, {}));
+  // Two ranks have none to keep.
+  CHECK(make_plan({&more, 1}, shape_of(0, 2), choices("halving", "")));
+}
+
 TEST_CASE("wrong arguments", "[planner]") {
   const CommShape shape = shape_of(1, 4);
   Operation op = operation(Collective::all_reduce, 8);
