@@ -467,6 +467,13 @@ Result<BenchRow> BenchRun::described(const RowKey& key) {
   row.protocol = kernels::name_of(largest->protocol);
   row.channels = largest->channels;
   row.direct = largest->direct;
+  if (largest->tuned)
+    row.tuned = {.followed = largest->tuned->followed,
+                 .wish = largest->tuned->wish,
+                 .algorithm = kernels::name_of(largest->tuned->own.algorithm),
+                 .protocol = kernels::name_of(largest->tuned->own.protocol),
+                 .channels = largest->tuned->own.channels,
+                 .time_us = largest->tuned->own.us};
   if (communicator_.size() > 1 && expected_us > 0 && has_expectation(key.collective))
     row.expected = {
         expected_us,

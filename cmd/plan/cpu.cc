@@ -43,13 +43,13 @@ void make_trees(CpuPlan& plan) {
   }
 }
 
-Result<CpuPlanRow> make_row(const CpuPlan& plan, uint64_t asked) {
+Result<CpuPlanRow> make_row(const CpuPlan& plan, const runtime::CommShape& shape, uint64_t asked) {
   const kernels::Collective collective = plan.spec.collective;
   const SizePoint size = size_point(collective, asked, plan.shape.nranks, kFloatBytes);
   CpuPlanRow row;
   row.bytes = size.bytes;
   const runtime::Operation operation{.collective = collective, .count = size.count};
-  COLL_ASSIGN(row.choice, choose_collective(operation, plan.shape, plan.spec.choices));
+  COLL_ASSIGN(row.choice, choose_collective(operation, shape, plan.spec.choices));
   const double us = row.choice.expected.us;
   if (us > 0) row.algbw_gbps = double(row.bytes) / us / 1e3;
   row.busbw_gbps = row.algbw_gbps * bus_factor(collective, plan.shape.nranks);
@@ -98,8 +98,12 @@ Result<CpuPlan> make_cpu_plan(TopoView view, PlanSpec spec) {
   make_trees(plan);
   plan.shape.network =
       plan_reduction(plan.spec.plugin, hosts_of(plan), int(plan.shape.channels.size()), settings);
+  COLL_ASSIGN(const auto tuner, start_plan_tuner(plan.spec.plugin, hosts_of(plan)));
+  plan.tuner = plan_tuner(tuner.get());
+  runtime::CommShape shape = plan.shape;  // with the tuner, which ends here
+  shape.tuner = tuner.get();
   for (const uint64_t asked : plan.spec.sizes) {
-    COLL_ASSIGN(CpuPlanRow row, make_row(plan, asked));
+    COLL_ASSIGN(CpuPlanRow row, make_row(plan, shape, asked));
     plan.rows.push_back(std::move(row));
   }
   return plan;
@@ -115,7 +119,7 @@ std::string cpu_plan_text(const CpuPlan& plan, size_t width) {
                             processors_text(*plan.view.processors));
   text += format("# inside a node: shared memory{}\n",
                  plan.spec.nodes > 1 ? plan_between_nodes(plan.spec.plugin) : "");
-  text += plan_network_text(plan.spec.plugin);
+  text += plan_network_text(plan.spec.plugin) + plan_tuner_text(plan.tuner);
   for (size_t c = 0; c < channels; ++c)
     text += format("Channel {:02}/{:02} : {}\n", c, channels,
                    shortened_ranks(shape.channels[c].ring, " "));
@@ -176,10 +180,13 @@ std::string cpu_plan_json(const CpuPlan& plan) {
     json.field("algbw_GBps", row.algbw_gbps).field("busbw_GBps", row.busbw_gbps);
     json.field("limited_by", row.choice.expected.limited_by);
     json.field("source", row.choice.expected.source()).end_object();
-    json.field("why", row.choice.why).end_object();
+    json.field("why", row.choice.why);
+    write_tuned(row.choice.tuned, json);
+    json.end_object();
   }
   json.end_array();
   write_plan_network(plan.spec.plugin, json);
+  write_plan_tuner(plan.tuner, json);
   write_findings(plan.view.findings, json);
   return json.end_object().take();
 }

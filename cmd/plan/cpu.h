@@ -20,10 +20,12 @@ struct CpuPlan {
   int ranks_per_node = 0;
   runtime::CommShape shape;                            // as rank 0 sees it
   std::vector<std::vector<kernels::TreeLinks>> trees;  // by channel and rank
+  std::optional<PlanTuner> tuner;
   std::vector<CpuPlanRow> rows;
 };
 
-// Errors: unavailable: nothing is known of the machine's processors; usage: a knob's value, more
+// Errors: unavailable: nothing is known of the machine's processors, or a tuner plugin cannot be
+// used; usage: a knob's value, more
 // than 65536 ranks, or nothing left to choose from.
 Result<CpuPlan> make_cpu_plan(TopoView view, PlanSpec spec);
 

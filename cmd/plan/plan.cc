@@ -172,6 +172,14 @@ Error no_gpus(const TopoView& view) {
           "where the file has PCI devices only, --assume h100 puts GPUs in"};
 }
 
+runtime::HostGroups hosts_of(const JobPlan& plan) {
+  runtime::HostGroups hosts(size_t(plan.spec.nodes));
+  const size_t per_machine = plan.view.graph.gpus.size();
+  for (int32_t rank = 0; rank < plan.cluster.ranks(); ++rank)
+    hosts[size_t(rank) / per_machine].push_back(rank);
+  return hosts;
+}
+
 // What the planner of a running job would know.
 Result<runtime::CommShape> shape_of(const JobPlan& plan) {
   runtime::CommOptions options;
@@ -183,10 +191,7 @@ Result<runtime::CommShape> shape_of(const JobPlan& plan) {
   settings.max_channels = plan.spec.channels.max_channels;
   std::vector<int32_t> world;
   for (int rank = 0; rank < plan.cluster.ranks(); ++rank) world.push_back(plan.world_rank(rank));
-  const auto per_machine = int32_t(plan.view.graph.gpus.size());
-  runtime::HostGroups hosts(size_t(plan.spec.nodes));
-  for (int32_t rank = 0; rank < int32_t(world.size()); ++rank)
-    hosts[size_t(rank / per_machine)].push_back(rank);
+  const runtime::HostGroups hosts = hosts_of(plan);
   const auto& launcher =
       plan.spec.launcher != nullptr ? *plan.spec.launcher : kernels::cuda::launcher();
   const TopoView& view = plan.view;
@@ -218,7 +223,7 @@ Result<PlanRow> make_row(const JobPlan& plan, const runtime::CommShape& shape, u
   const Collective collective = plan.spec.collective;
   const SizePoint size = size_point(collective, asked, shape.nranks, kFloatBytes);
   const runtime::Operation operation{.collective = collective, .count = size.count};
-  COLL_ASSIGN(const runtime::CollectiveChoice choice,
+  COLL_ASSIGN(runtime::CollectiveChoice choice,
               choose_collective(operation, shape, plan.spec.choices));
   PlanRow row{.bytes = size.bytes,
               .algorithm = choice.algorithm,
@@ -228,10 +233,11 @@ Result<PlanRow> make_row(const JobPlan& plan, const runtime::CommShape& shape, u
               .limited_by = choice.expected.limited_by,
               .source = choice.expected.source(),
               .why = {},
+              .tuned = std::move(choice.tuned),
               .weighed = weigh_on_gpus(operation, shape, plan.spec.choices)};
   for (const runtime::WeighedChoice& way : row.weighed)
     if (way.algorithm == row.algorithm && way.protocol == row.protocol) row.threads = way.threads;
-  row.why = why_of(row);
+  row.why = row.tuned ? std::move(choice.why) : why_of(row);
   if (row.expected_us > 0) row.algbw_gbps = double(row.bytes) / row.expected_us / 1e3;
   row.busbw_gbps = row.algbw_gbps * bus_factor(collective, shape.nranks);
   return row;
@@ -286,7 +292,10 @@ Result<JobPlan> make_job_plan(TopoView view, PlanSpec spec) {
   plan.view.findings.insert(plan.view.findings.end(), channels.findings.begin(),
                             channels.findings.end());
   COLL_TRY(join_parts(plan));
-  COLL_ASSIGN(const runtime::CommShape shape, shape_of(plan));
+  COLL_ASSIGN(runtime::CommShape shape, shape_of(plan));
+  COLL_ASSIGN(const auto tuner, start_plan_tuner(plan.spec.plugin, hosts_of(plan)));
+  shape.tuner = tuner.get();
+  plan.tuner = plan_tuner(tuner.get());
   for (const uint64_t asked : plan.spec.sizes) {
     COLL_ASSIGN(PlanRow row, make_row(plan, shape, asked));
     plan.rows.push_back(std::move(row));

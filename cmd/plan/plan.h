@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "cmd/cli/parse.h"
 #include "cmd/plan/network.h"
+#include "cmd/plan/tuner.h"
 #include "cmd/text/table.h"
 #include "cmd/topo/machine_search.h"
 #include "cmd/topo/view.h"
@@ -44,6 +45,7 @@ struct PlanRow {
   std::string limited_by;
   const char* source = "model";                 // of the expected time
   std::string why;                              // next best and by how much
+  std::optional<runtime::TunedChoice> tuned;    // a tuner was asked
   std::vector<runtime::WeighedChoice> weighed;  // all that serve the collective
   double algbw_gbps = 0, busbw_gbps = 0;
 };
@@ -53,6 +55,7 @@ struct JobPlan {
   PlanSpec spec;
   std::vector<MachinePart> parts;
   topology::Cluster cluster;  // node k: machine k / parts, part k % parts
+  std::optional<PlanTuner> tuner;
   std::vector<PlanRow> rows;
 
   const MachinePart& part(int node) const { return parts[size_t(node) % parts.size()]; }
@@ -61,8 +64,8 @@ struct JobPlan {
 };
 
 // Reads the graph file, if there is one. Errors: unavailable: no GPU, or several nodes without a
-// network device; usage: nothing left to choose from, or a graph file that is not of this machine;
-// defect: the rings and trees are none.
+// network device, or a tuner plugin that cannot be used; usage: nothing left to choose from, or a
+// graph file that is not of this machine; defect: the rings and trees are none.
 Result<JobPlan> make_job_plan(TopoView view, PlanSpec spec);
 
 // A row of the table, of ranks on GPUs or on cores.
