@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "cmd/plan/pattern.h"
 #include "cmd/text/sizes.h"
 #include "cmd/topo/parts.h"
 #include "cmd/topo/topo.h"
@@ -44,12 +45,19 @@ void make_trees(CpuPlan& plan) {
 }
 
 Result<CpuPlanRow> make_row(const CpuPlan& plan, const runtime::CommShape& shape, uint64_t asked) {
-  const kernels::Collective collective = plan.spec.collective;
+  const BenchOp& collective = plan.spec.collective;
   const SizePoint size = size_point(collective, asked, plan.shape.nranks, kFloatBytes);
   CpuPlanRow row;
   row.bytes = size.bytes;
-  const runtime::Operation operation{.collective = collective, .count = size.count};
-  COLL_ASSIGN(row.choice, choose_collective(operation, shape, plan.spec.choices));
+  if (is_pattern(collective)) {
+    COLL_ASSIGN(const PatternChoice chosen,
+                choose_pattern(collective, size.count, shape, plan.spec.choices));
+    row.choice = chosen.choice;
+    row.steps = chosen.steps;
+  } else {
+    const runtime::Operation operation{.collective = collective.calls, .count = size.count};
+    COLL_ASSIGN(row.choice, choose_collective(operation, shape, plan.spec.choices));
+  }
   const double us = row.choice.expected.us;
   if (us > 0) row.algbw_gbps = double(row.bytes) / us / 1e3;
   row.busbw_gbps = row.algbw_gbps * bus_factor(collective, plan.shape.nranks);
@@ -181,6 +189,7 @@ std::string cpu_plan_json(const CpuPlan& plan) {
     json.field("limited_by", row.choice.expected.limited_by);
     json.field("source", row.choice.expected.source()).end_object();
     json.field("why", row.choice.why);
+    if (row.steps != 0) json.field("steps", row.steps);
     write_tuned(row.choice.tuned, json);
     json.end_object();
   }

@@ -11,6 +11,7 @@ namespace collctl::cmd {
 struct CpuPlanRow {
   uint64_t bytes = 0;  // what is moved: the asked size in whole elements of every rank
   runtime::CollectiveChoice choice;
+  int steps = 0;  // of a pattern of messages; 0: it is none
   double algbw_gbps = 0, busbw_gbps = 0;
 };
 

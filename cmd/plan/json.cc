@@ -132,6 +132,7 @@ void write_choices(const JobPlan& plan, JsonWriter& json) {
     json.field("algbw_GBps", row.algbw_gbps).field("busbw_GBps", row.busbw_gbps);
     json.field("limited_by", row.limited_by).field("source", row.source).end_object();
     json.field("why", row.why);
+    if (row.steps != 0) json.field("steps", row.steps);
     write_tuned(row.tuned, json);
     write_candidates(row, json);
     json.end_object();

@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "cmd/measure/options.h"
 #include "cmd/plan/cpu.h"
+#include "cmd/plan/pattern.h"
 #include "cmd/report/document_file.h"
 #include "cmd/report/options.h"
 #include "cmd/report/report.h"
@@ -25,13 +26,8 @@ using kernels::Collective;
 using topology::Finding;
 using topology::Severity;
 
-Collective collective_of(const std::string& name) {
-  for (int i = 0; i < kernels::kCollectiveCount; ++i)
-    if (name == kernels::name_of(Collective(i))) return Collective(i);
-  return Collective::all_reduce;  // parse() has checked the name
-}
-
-Result<std::vector<uint64_t>> interpret_plan_sizes(const ParsedLine& line, Collective collective) {
+Result<std::vector<uint64_t>> interpret_plan_sizes(const ParsedLine& line,
+                                                   const BenchOp& collective) {
   if (collective == Collective::barrier) return std::vector<uint64_t>{0};
   if (!line.has("bytes")) {
     COLL_ASSIGN(const SizeRange range, interpret_sizes(line));
@@ -51,7 +47,7 @@ Result<std::vector<uint64_t>> interpret_plan_sizes(const ParsedLine& line, Colle
 Result<PlanSpec> interpret_plan(const ParsedLine& line) {
   PlanSpec spec;
   spec.nodes = int(line.number("nodes", 1));
-  spec.collective = collective_of(line.text("op"));
+  spec.collective = find_bench_op(line.text("op")).value_or(BenchOp());  // parse() has checked it
   COLL_ASSIGN(spec.sizes, interpret_plan_sizes(line, spec.collective));
   const auto requested = [&](const char* option, KnobId knob) {
     return line.has(option) ? line.text(option) : base::knob_text(knob);
@@ -220,11 +216,16 @@ std::string why_of(const PlanRow& row) {
 }
 
 Result<PlanRow> make_row(const JobPlan& plan, const runtime::CommShape& shape, uint64_t asked) {
-  const Collective collective = plan.spec.collective;
+  const BenchOp& collective = plan.spec.collective;
   const SizePoint size = size_point(collective, asked, shape.nranks, kFloatBytes);
-  const runtime::Operation operation{.collective = collective, .count = size.count};
-  COLL_ASSIGN(runtime::CollectiveChoice choice,
-              choose_collective(operation, shape, plan.spec.choices));
+  const runtime::Operation operation{.collective = collective.calls, .count = size.count};
+  PatternChoice chosen;
+  if (is_pattern(collective)) {
+    COLL_ASSIGN(chosen, choose_pattern(collective, size.count, shape, plan.spec.choices));
+  } else {
+    COLL_ASSIGN(chosen.choice, choose_collective(operation, shape, plan.spec.choices));
+  }
+  runtime::CollectiveChoice& choice = chosen.choice;
   PlanRow row{.bytes = size.bytes,
               .algorithm = choice.algorithm,
               .protocol = choice.protocol,
@@ -233,11 +234,21 @@ Result<PlanRow> make_row(const JobPlan& plan, const runtime::CommShape& shape, u
               .limited_by = choice.expected.limited_by,
               .source = choice.expected.source(),
               .why = {},
+              .steps = chosen.steps,
               .tuned = std::move(choice.tuned),
-              .weighed = weigh_on_gpus(operation, shape, plan.spec.choices)};
+              .weighed = {}};
+  if (is_pattern(collective))
+    row.weighed.push_back({.algorithm = choice.algorithm,
+                           .protocol = choice.protocol,
+                           .channels = choice.channels,
+                           .us = choice.expected.us,
+                           .limited_by = choice.expected.limited_by,
+                           .unavailable = {}});
+  else
+    row.weighed = weigh_on_gpus(operation, shape, plan.spec.choices);
   for (const runtime::WeighedChoice& way : row.weighed)
     if (way.algorithm == row.algorithm && way.protocol == row.protocol) row.threads = way.threads;
-  row.why = row.tuned ? std::move(choice.why) : why_of(row);
+  row.why = row.tuned || is_pattern(collective) ? std::move(choice.why) : why_of(row);
   if (row.expected_us > 0) row.algbw_gbps = double(row.bytes) / row.expected_us / 1e3;
   row.busbw_gbps = row.algbw_gbps * bus_factor(collective, shape.nranks);
   return row;

@@ -14,6 +14,7 @@
 #include "cmd/text/table.h"
 #include "cmd/topo/machine_search.h"
 #include "cmd/topo/view.h"
+#include "cmd/verify/bench_op.h"
 #include "kernels/cuda/launch.h"
 #include "runtime/plan/planner.h"
 #include "runtime/request/choices.h"
@@ -26,7 +27,7 @@ inline constexpr uint32_t kFloatBytes = 4;  // what is planned for: elements of 
 
 struct PlanSpec {
   int nodes = 1;
-  kernels::Collective collective = kernels::Collective::all_reduce;
+  BenchOp collective;           // or a pattern of messages
   std::vector<uint64_t> sizes;  // asked for, in bytes
   runtime::Choices choices;     // choices.channels: as requested; 0: as found
   topology::ClusterOptions channels;
@@ -45,6 +46,7 @@ struct PlanRow {
   std::string limited_by;
   const char* source = "model";                 // of the expected time
   std::string why;                              // next best and by how much
+  int steps = 0;                                // of a pattern of messages; 0: it is none
   std::optional<runtime::TunedChoice> tuned;    // a tuner was asked
   std::vector<runtime::WeighedChoice> weighed;  // all that serve the collective
   double algbw_gbps = 0, busbw_gbps = 0;
