@@ -187,7 +187,7 @@ Status Communicator::set_choices(const std::string& algo, const std::string& pro
   const Deadline deadline = Deadline::after_seconds(s.settings.start_timeout_s);
   COLL_TRY(s.drain(deadline));
   s.plans.clear();
-  s.tuned_alike.clear();
+  s.tuned_alike.clear();  // nothing is in flight
   if (s.tuner != nullptr) s.tuner->forget();
   if (Status made = s.make_reducers(deadline); !made) {
     s.errors.fail(made.error(), true);

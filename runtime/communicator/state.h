@@ -61,6 +61,7 @@ struct Communicator::State {
   std::unique_ptr<PluginTuner> tuner;  // shape.tuner
   // What the ranks have found their tuners to answer alike (TunedChoice::question).
   std::unordered_set<uint64_t> tuned_alike;
+  mutable std::mutex tuned_mutex;  // of tuned_alike: who starts looks, who has the turn adds
 
   FirstError errors;
   Turns turns;
@@ -141,6 +142,7 @@ struct Communicator::State {
   // tuned.cc: whether a tuner was asked about something of this plan on which the ranks have not
   // yet compared its answers; and the comparison. Error usage: they differ.
   bool compares_tuned(const Plan& plan) const;
+  bool is_alike(const PlannedOp& op) const;
   Status compare_tuned(const Plan& plan, Deadline deadline);
   // Whether other ranks are needed before the plan runs.
   bool needs_others(const Plan& plan) const;

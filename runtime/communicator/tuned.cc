@@ -1,6 +1,8 @@
 // What a tuner says is the same on all ranks, or an error: ranks that chose differently would wait
 // for one another. Each has a plugin of its own, with files of its host, so they compare what each
 // was told, once for each shape of an operation, in its turn and before its links.
+#include <algorithm>
+
 #include "base/format.h"
 #include "base/log.h"
 #include "base/printable.h"
@@ -52,16 +54,20 @@ std::string choice_text(const PackedTuned& one) {
 
 }  // namespace
 
+bool Communicator::State::is_alike(const PlannedOp& op) const {
+  if (!op.tuned) return true;
+  const std::lock_guard lock(tuned_mutex);
+  return tuned_alike.count(op.tuned->question) != 0;
+}
+
 bool Communicator::State::compares_tuned(const Plan& plan) const {
-  if (tuner == nullptr) return false;
-  for (const PlannedOp& op : plan.ops)
-    if (op.tuned && tuned_alike.count(op.tuned->question) == 0) return true;
-  return false;
+  return tuner != nullptr && !std::all_of(plan.ops.begin(), plan.ops.end(),
+                                          [&](const PlannedOp& op) { return is_alike(op); });
 }
 
 Status Communicator::State::compare_tuned(const Plan& plan, Deadline deadline) {
   for (const PlannedOp& op : plan.ops) {
-    if (!op.tuned || tuned_alike.count(op.tuned->question) != 0) continue;
+    if (is_alike(op)) continue;
     std::vector<PackedTuned> all((size_t(size)));
     all[size_t(rank)] = packed(op);
     COLL_TRY(bootstrap->all_gather(all.data(), sizeof(PackedTuned), deadline));
@@ -82,7 +88,10 @@ Status Communicator::State::compare_tuned(const Plan& plan, Deadline deadline) {
                      "without it")
             .blame(int(r));
     }
-    tuned_alike.insert(op.tuned->question);
+    {
+      const std::lock_guard alike(tuned_mutex);
+      tuned_alike.insert(op.tuned->question);
+    }
     if (rank == 0)
       COLL_INFO(tuning, "Tuning : {} by {}/{}, {} channels: {}", operation_text(all[0]),
                 kernels::name_of(op.algorithm), kernels::name_of(op.protocol), op.channels, op.why);

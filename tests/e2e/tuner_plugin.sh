@@ -124,6 +124,26 @@ one run -n 2 "${bench[@]}"
 ends_with "3 "
 has_out "it wants NVLS/Simple: there is no reduction by NVLink multicast here"
 
+case_is "it is told of buffers in windows, and goes before what is direct between them"
+all=("COLLCTL_TUNER_PLUGIN=$plugins/libnccl-tuner-fake4.so")
+one run -n 2 allreduce -b 256K -e 256K --window --json -v
+ends_with "0 "
+right
+has_err "TUNER/Plugin : registered buffers"
+has_out '"straight":true'
+all+=(FAKE_TUNER_PICK=1:2)
+one run -n 2 allreduce -b 256K -e 256K --window --json
+ends_with "0 "
+right
+has_out '"algorithm":"ring","protocol":"simple"'
+has_out '"straight":false'
+
+case_is "each group of --split has a tuner of its own"
+one run -n 4 allreduce -b 1K -e 1K --split 2 --json -v
+ends_with "0 "
+right
+[ "$(grep -c "TUNER/Plugin : version 4 begins" "$err")" = 8 ] || fail "not twice for each of four ranks"
+
 case_is "a plan says its choice and ours"
 all=("COLLCTL_TUNER_PLUGIN=$plugins/libnccl-tuner-fake4.so" FAKE_TUNER_PICK=1:2)
 one plan --nodes 2 --bytes 1M --wide

@@ -5,6 +5,7 @@
 #include "base/env.h"
 #include "runtime/tuner/versions/table.h"
 #include "tests/fake_plugins/tuner.h"
+#include "tests/unit/runtime/gpu_ranks.h"
 #include "tests/unit/runtime/ranks.h"
 
 using namespace collctl;
@@ -127,6 +128,31 @@ TEST_CASE("a tuner of each version has its way, and data is right") {
     CHECK(one.planned.tuned->own.algorithm == AlgorithmId::one_shot);
     CHECK(has(one.planned.why, "tuner: Tree/LL; ours: one-shot/simple, "));
   }
+}
+
+TEST_CASE("what is started without waiting is compared in its turn") {
+  const Variable library("COLLCTL_TUNER_PLUGIN", tuner_path("fake5"));
+  const Variable pick("FAKE_TUNER_PICK", "1:0");
+  CHECK(with_ranks(kRanks, {}, [](Communicator& c, Complaints& complaints) {
+          constexpr uint64_t kCount = 300;
+          Stream one(c), other(c);
+          std::vector<std::vector<float>> in(12), out(12);
+          for (size_t i = 0; i < in.size(); ++i) {
+            const uint64_t count = kCount + i % 5;  // shapes come again while others are new
+            in[i].assign(count, float(c.rank() + int(i)));
+            out[i].assign(count, 0);
+            Operation op = sum_of(count);
+            op.input = in[i].data();
+            op.output = out[i].data();
+            complaints.add(c.rank(), c.start(op, i % 2 == 0 ? one : other));
+          }
+          complaints.add(c.rank(), one.synchronize());
+          complaints.add(c.rank(), other.synchronize());
+          for (size_t i = 0; i < out.size(); ++i)
+            for (const float value : out[i])
+              if (value != float(0 + 1 + 2 + 3 + 4 * int(i)))
+                return complaints.add(format("operation {} has {}", i, value));
+        }) == "");
 }
 
 TEST_CASE("a tuner chooses for every collective that it is asked about") {
@@ -302,6 +328,50 @@ TEST_CASE("tuners that answer differently end the job on all ranks, by name") {
     CHECK(has(text, "answers differently on the ranks: allreduce of 4000 bytes: "));
     CHECK(has(text, "ring/ll, 1 channels (tuner: Ring/LL) on rank "));
     CHECK(has(text, "one-shot/simple, 1 channels (tuner: no wish) on rank "));
+  }
+}
+
+TEST_CASE("a tuner has its way on GPU ranks, and its answers are compared", "[gpu]") {
+  const Variable library("COLLCTL_TUNER_PLUGIN", tuner_path("fake6"));
+  GpuJob job;
+  job.ranks = 4;
+  {
+    set_up_gpus(4);
+    const Variable pick("FAKE_TUNER_PICK", "0:2");
+    const Variable two("FAKE_TUNER_CHANNELS", "2");
+    CHECK(with_gpu_ranks(job, [](Communicator& c, Complaints& complaints) {
+            Stream stream(c);
+            for (const uint64_t count : {100u, 100000u}) {
+              const std::string wrong = run_case(c, stream, {.count = count});
+              if (!wrong.empty()) complaints.add(wrong);
+              std::vector<float> in(count), out(count);
+              Operation op = sum_of(count);
+              op.input = in.data();
+              op.output = out.data();
+              const auto plan = c.plan_for({&op, 1});
+              if (!plan) return complaints.add(plan.error().chain());
+              const PlannedOp& planned = plan->ops[0];
+              if (tuner_algorithm(planned.algorithm) != 0 || planned.protocol != Protocol::simple ||
+                  planned.channels != 2 || !planned.tuned || !planned.tuned->followed)
+                complaints.add(planned.why);
+            }
+          }) == "");
+  }
+  set_up_gpus(4);
+  const Variable pick("FAKE_TUNER_DIFFERS", "1:0");
+  std::vector<std::string> said(4);
+  {
+    const Communicators ranks = start_gpu_job(job);
+    on_all(4, [&](int r) {
+      Communicator& c = *ranks[size_t(r)];
+      Stream stream(c);
+      std::string& text = said[size_t(r)];
+      text = run_case(c, stream, {.count = 1000}, Communicator::Launch::async);
+    });
+  }
+  for (const std::string& text : said) {
+    INFO(text);
+    CHECK(has(text, "answers differently on the ranks: allreduce of 4000 bytes: "));
   }
 }
 
