@@ -115,6 +115,15 @@ struct RowExpected {
   }
 };
 
+// What a tuner plugin had to do with a row's choice.
+struct RowTuned {
+  bool followed = false;            // the choice is the tuner's
+  std::string wish;                 // "Ring/LL, 2 channels"; empty: it left the choice to us
+  std::string algorithm, protocol;  // what would have been chosen without it
+  int channels = 0;
+  double time_us = 0;  // by the model
+};
+
 struct BenchRow {
   uint64_t bytes = 0, count = 0;
   kernels::DataType type{};
@@ -127,6 +136,7 @@ struct BenchRow {
   const char* path() const { return direct ? "direct" : "staged"; }
   Timing out_of_place, in_place;
   std::optional<RowExpected> expected = {};
+  std::optional<RowTuned> tuned = {};
   int group = -1, group_ranks = 0;  // with --split: which, and of how many ranks
   int ranks = 0;        // that measured it, where others were lost before; 0: as many as began
   uint64_t number = 0;  // among all that may be asked for, in the order of measuring
@@ -181,6 +191,11 @@ struct WindowsLine {
   std::string note = {};                // why nothing moves directly between them; empty: it may
 };
 
+struct TunerLine {
+  std::string name, library;
+  int version = 0;
+};
+
 struct BenchHeader {
   std::string version, device = "cpu";
   std::string device_reason;  // why the ranks are there
@@ -197,6 +212,7 @@ struct BenchHeader {
   std::optional<WindowsLine> windows = {};  // with --window
   std::string split = {};                   // --split, as it was given; empty: none
   std::vector<GroupLine> groups = {};       // by number
+  std::optional<TunerLine> tuner = {};      // with a tuner plugin
 };
 
 // What a communicator costs a rank and its GPU. Memory by what is free on the GPU before and after;

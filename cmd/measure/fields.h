@@ -14,6 +14,7 @@ void header_fields(JsonRecord& io, BenchHeader& header);
 void group_fields(JsonRecord& io, BenchRow& row);
 void fields(JsonRecord& io, DataFault& fault);
 void fields(JsonRecord& io, RowExpected& expected);
+void fields(JsonRecord& io, RowTuned& tuned);
 void fields(JsonRecord& io, LeftOut& out);
 void fields(JsonRecord& io, BusyHost& host);
 void fields(JsonRecord& io, ThrottledGpu& gpu);

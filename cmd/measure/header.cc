@@ -163,6 +163,8 @@ Result<BenchHeader> gather_header(const RankSettings& settings, const HeaderFact
   header.device_reason = settings.device_reason;
   header.ranks = communicator.size();
   header.versus = facts.versus;
+  if (const runtime::TunerPlugin& tuner = communicator.tuner(); tuner.calls != nullptr)
+    header.tuner = {tuner.name, tuner.library, tuner.calls->version()};
   Links links;
   std::vector<HostCores> cores;
   std::map<uint64_t, size_t> lines;

@@ -71,6 +71,12 @@ static void fields(JsonRecord& io, WindowsLine& windows) {
   io.unless_empty("note", windows.note);
 }
 
+static void fields(JsonRecord& io, TunerLine& tuner) {
+  io.field("name", tuner.name);
+  io.field("version", tuner.version, 0, 1000);
+  io.field("library", tuner.library);
+}
+
 void header_fields(JsonRecord& io, BenchHeader& header) {
   io.field("ranks", header.ranks, 0, kMostRankNumber);
   io.field("device", header.device);
@@ -78,6 +84,7 @@ void header_fields(JsonRecord& io, BenchHeader& header) {
   io.field("hosts", header.hosts);
   io.field("links", header.links);
   io.field("init_s", header.init_seconds, 0, 1e9);
+  io.unless_empty("tuner_plugin", header.tuner);
   io.unless_empty("windows", header.windows);
   io.unless_empty("split", header.split);
   io.unless_empty("groups", header.groups);
@@ -130,6 +137,17 @@ void fields(JsonRecord& io, RowExpected& expected) {
   io.field("source", expected.source);
 }
 
+void fields(JsonRecord& io, RowTuned& tuned) {
+  io.field("followed", tuned.followed);
+  io.field("wish", tuned.wish);
+  io.object("own", [&] {
+    io.field("algorithm", tuned.algorithm);
+    io.field("protocol", tuned.protocol);
+    io.field("channels", tuned.channels, 0, 1 << 20);
+    io.field("time_us", tuned.time_us, 0, 1e15);
+  });
+}
+
 void group_fields(JsonRecord& io, BenchRow& row) {
   if (!io.has("group", row.group >= 0)) return;
   io.field("group", row.group, 0, kMostRankNumber);
@@ -151,6 +169,7 @@ static void fields(JsonRecord& io, BenchRow& row) {
   io.field("out_of_place", row.out_of_place);
   io.field("in_place", row.in_place);
   io.unless_empty("expected", row.expected);
+  io.unless_empty("tuner", row.tuned);
   group_fields(io, row);
   if (io.has("ranks", row.ranks > 0)) io.field("ranks", row.ranks, 1, kMostRankNumber);
   io.field("number", row.number);

@@ -36,20 +36,6 @@ constexpr int kMostCheckThreads = 8;
 constexpr int64_t kSettleNs = 5'000'000;
 constexpr int64_t kMostSettling = 100'000;
 
-// Of the ways that messages of a plan go, the one with the largest, which its channels share; a
-// collective's plan has one.
-const runtime::PlannedOp* largest_of(const runtime::Plan& plan) {
-  const runtime::PlannedOp* largest = nullptr;
-  const auto bytes = [](const runtime::PlannedOp& op) {
-    uint64_t sum = 0;
-    for (const kernels::Work& work : op.works) sum += work.count;
-    return op.by_copies ? 0 : sum;
-  };
-  for (const runtime::PlannedOp& op : plan.ops)
-    if (largest == nullptr || bytes(op) > bytes(*largest)) largest = &op;
-  return largest;
-}
-
 }  // namespace
 
 BenchRun::BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, BenchSink& sink,
@@ -484,19 +470,19 @@ Result<BenchRow> BenchRun::described(const RowKey& key) {
   COLL_ASSIGN(
       const std::vector<runtime::Plan> plans,
       plans_of(submissions_for(key, place, place_buffers(key, place, false, input_, output_))));
-  double expected_us = 0;  // steps come after one another
-  const runtime::PlannedOp* largest = nullptr;
-  for (const runtime::Plan& plan : plans) {
-    const runtime::PlannedOp* const most = largest_of(plan);
-    if (most == nullptr) continue;
-    expected_us += most->expected.us;
-    largest = most;
-  }
+  const auto [expected_us, largest] = planned_steps(plans);
   if (largest == nullptr) return row;
   row.algorithm = kernels::name_of(largest->algorithm);
   row.protocol = kernels::name_of(largest->protocol);
   row.channels = largest->channels;
   row.direct = largest->direct;
+  if (largest->tuned)
+    row.tuned = {.followed = largest->tuned->followed,
+                 .wish = largest->tuned->wish,
+                 .algorithm = kernels::name_of(largest->tuned->own.algorithm),
+                 .protocol = kernels::name_of(largest->tuned->own.protocol),
+                 .channels = largest->tuned->own.channels,
+                 .time_us = largest->tuned->own.us};
   if (communicator_.size() > 1 && expected_us > 0 && has_expectation(key.collective))
     row.expected = {
         expected_us,

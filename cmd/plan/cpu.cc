@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "cmd/plan/pattern.h"
 #include "cmd/text/sizes.h"
 #include "cmd/topo/parts.h"
 #include "cmd/topo/topo.h"
@@ -43,13 +44,20 @@ void make_trees(CpuPlan& plan) {
   }
 }
 
-Result<CpuPlanRow> make_row(const CpuPlan& plan, uint64_t asked) {
-  const kernels::Collective collective = plan.spec.collective;
+Result<CpuPlanRow> make_row(const CpuPlan& plan, const runtime::CommShape& shape, uint64_t asked) {
+  const BenchOp& collective = plan.spec.collective;
   const SizePoint size = size_point(collective, asked, plan.shape.nranks, kFloatBytes);
   CpuPlanRow row;
   row.bytes = size.bytes;
-  const runtime::Operation operation{.collective = collective, .count = size.count};
-  COLL_ASSIGN(row.choice, choose_collective(operation, plan.shape, plan.spec.choices));
+  if (is_pattern(collective)) {
+    COLL_ASSIGN(const PatternChoice chosen,
+                choose_pattern(collective, size.count, shape, plan.spec.choices));
+    row.choice = chosen.choice;
+    row.steps = chosen.steps;
+  } else {
+    const runtime::Operation operation{.collective = collective.calls, .count = size.count};
+    COLL_ASSIGN(row.choice, choose_collective(operation, shape, plan.spec.choices));
+  }
   const double us = row.choice.expected.us;
   if (us > 0) row.algbw_gbps = double(row.bytes) / us / 1e3;
   row.busbw_gbps = row.algbw_gbps * bus_factor(collective, plan.shape.nranks);
@@ -103,8 +111,12 @@ Result<CpuPlan> make_cpu_plan(TopoView view, PlanSpec spec) {
   make_trees(plan);
   plan.shape.network =
       plan_reduction(plan.spec.plugin, hosts_of(plan), plan.shape.channels, settings);
+  COLL_ASSIGN(const auto tuner, start_plan_tuner(plan.spec.plugin, hosts_of(plan)));
+  plan.tuner = plan_tuner(tuner.get());
+  runtime::CommShape shape = plan.shape;  // with the tuner, which ends here
+  shape.tuner = tuner.get();
   for (const uint64_t asked : plan.spec.sizes) {
-    COLL_ASSIGN(CpuPlanRow row, make_row(plan, asked));
+    COLL_ASSIGN(CpuPlanRow row, make_row(plan, shape, asked));
     plan.rows.push_back(std::move(row));
   }
   return plan;
@@ -121,7 +133,7 @@ std::string cpu_plan_text(const CpuPlan& plan, size_t width) {
   text += format("# inside a node: shared memory{}\n",
                  plan.spec.nodes > 1 ? plan_between_nodes(plan.spec.plugin) : "");
   if (plan.calibration) text += calibration_text(*plan.calibration);
-  text += plan_network_text(plan.spec.plugin);
+  text += plan_network_text(plan.spec.plugin) + plan_tuner_text(plan.tuner);
   for (size_t c = 0; c < channels; ++c)
     text += format("Channel {:02}/{:02} : {}\n", c, channels,
                    shortened_ranks(shape.channels[c].ring, " "));
@@ -182,11 +194,15 @@ std::string cpu_plan_json(const CpuPlan& plan) {
     json.field("algbw_GBps", row.algbw_gbps).field("busbw_GBps", row.busbw_gbps);
     json.field("limited_by", row.choice.expected.limited_by);
     json.field("source", row.choice.expected.source()).end_object();
-    json.field("why", row.choice.why).end_object();
+    json.field("why", row.choice.why);
+    if (row.steps != 0) json.field("steps", row.steps);
+    write_tuned(row.choice.tuned, json);
+    json.end_object();
   }
   json.end_array();
   if (plan.calibration) write_calibration(*plan.calibration, json);
   write_plan_network(plan.spec.plugin, json);
+  write_plan_tuner(plan.tuner, json);
   write_findings(plan.view.findings, json);
   return json.end_object().take();
 }

@@ -14,6 +14,7 @@ namespace collctl::cmd {
 struct CpuPlanRow {
   uint64_t bytes = 0;  // what is moved: the asked size in whole elements of every rank
   runtime::CollectiveChoice choice;
+  int steps = 0;  // of a pattern of messages; 0: it is none
   double algbw_gbps = 0, busbw_gbps = 0;
 };
 
@@ -24,10 +25,12 @@ struct CpuPlan {
   std::optional<ShownCalibration> calibration;         // of this machine, where it is planned for
   runtime::CommShape shape;                            // as rank 0 sees it
   std::vector<std::vector<kernels::TreeLinks>> trees;  // by channel and rank
+  std::optional<PlanTuner> tuner;
   std::vector<CpuPlanRow> rows;
 };
 
-// Errors: unavailable: nothing is known of the machine's processors; usage: a knob's value, more
+// Errors: unavailable: nothing is known of the machine's processors, or a tuner plugin cannot be
+// used; usage: a knob's value, more
 // than 65536 ranks, or nothing left to choose from.
 Result<CpuPlan> make_cpu_plan(TopoView view, PlanSpec spec);
 

@@ -149,6 +149,8 @@ void write_choices(const JobPlan& plan, JsonWriter& json) {
     json.field("algbw_GBps", row.algbw_gbps).field("busbw_GBps", row.busbw_gbps);
     json.field("limited_by", row.limited_by).field("source", row.source).end_object();
     json.field("why", row.why);
+    if (row.steps != 0) json.field("steps", row.steps);
+    write_tuned(row.tuned, json);
     write_candidates(row, json);
     json.end_object();
   }
@@ -186,6 +188,7 @@ std::string plan_json(const JobPlan& plan) {
   write_cluster(plan, json);
   write_choices(plan, json);
   write_plan_network(plan.spec.plugin, json);
+  write_plan_tuner(plan.tuner, json);
   write_findings(plan.view.findings, json);
   return json.end_object().take();
 }

@@ -21,6 +21,7 @@ Result<std::optional<PlanNetwork>> find_plan_network(const std::string& net) {
     const transport::NetPlugin& plugin = *networks->plugin;
     found.network = networks->network;
     found.devices = networks->devices;
+    found.library = plugin.entry().library;
     found.why_no_reducer = plugin.why_no_reducer();
     if (plugin.reducer() != nullptr) {
       found.serves = plugin.reductions();

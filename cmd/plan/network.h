@@ -13,6 +13,7 @@ namespace collctl::cmd {
 
 struct PlanNetwork {
   std::string network;                  // of the plugin, as in --net
+  std::string library;                  // as it was opened
   std::string devices;                  // "wire0 (10000 Mb/s), ..., version 12 of libnccl-net-x.so"
   std::string why_no_plugin;            // it was named and cannot be used; the two above are empty
   std::string why_no_reducer;           // empty: its network reduces

@@ -11,10 +11,9 @@ namespace {
 
 using kernels::Protocol;
 
-std::vector<std::string> collective_names() {
+std::vector<std::string> planned_operations() {
   std::vector<std::string> names;
-  for (int i = 0; i < kernels::kCollectiveCount; ++i)
-    names.emplace_back(kernels::name_of(kernels::Collective(i)));
+  for (const BenchOp& op : bench_ops()) names.emplace_back(name_of(op));
   return names;
 }
 
@@ -57,8 +56,8 @@ void add_plan_options(std::vector<Option>& t) {
           .kind = ValueKind::choice,
           .value = "NAME",
           .fallback = "allreduce",
-          .allowed = collective_names(),
-          .help = "the collective"});
+          .allowed = planned_operations(),
+          .help = "the collective, or pattern of messages"});
   choose({.name = "algo",
           .kind = ValueKind::choices,
           .value = "NAME",

@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "cmd/measure/options.h"
 #include "cmd/plan/cpu.h"
+#include "cmd/plan/pattern.h"
 #include "cmd/report/document_file.h"
 #include "cmd/report/options.h"
 #include "cmd/report/report.h"
@@ -25,13 +26,8 @@ using kernels::Collective;
 using topology::Finding;
 using topology::Severity;
 
-Collective collective_of(const std::string& name) {
-  for (int i = 0; i < kernels::kCollectiveCount; ++i)
-    if (name == kernels::name_of(Collective(i))) return Collective(i);
-  return Collective::all_reduce;  // parse() has checked the name
-}
-
-Result<std::vector<uint64_t>> interpret_plan_sizes(const ParsedLine& line, Collective collective) {
+Result<std::vector<uint64_t>> interpret_plan_sizes(const ParsedLine& line,
+                                                   const BenchOp& collective) {
   if (collective == Collective::barrier) return std::vector<uint64_t>{0};
   if (!line.has("bytes")) {
     COLL_ASSIGN(const SizeRange range, interpret_sizes(line));
@@ -51,7 +47,7 @@ Result<std::vector<uint64_t>> interpret_plan_sizes(const ParsedLine& line, Colle
 Result<PlanSpec> interpret_plan(const ParsedLine& line) {
   PlanSpec spec;
   spec.nodes = int(line.number("nodes", 1));
-  spec.collective = collective_of(line.text("op"));
+  spec.collective = find_bench_op(line.text("op")).value_or(BenchOp());  // parse() has checked it
   COLL_ASSIGN(spec.sizes, interpret_plan_sizes(line, spec.collective));
   const auto requested = [&](const char* option, KnobId knob) {
     return line.has(option) ? line.text(option) : base::knob_text(knob);
@@ -172,6 +168,14 @@ Error no_gpus(const TopoView& view) {
           "where the file has PCI devices only, --assume h100 puts GPUs in"};
 }
 
+runtime::HostGroups hosts_of(const JobPlan& plan) {
+  runtime::HostGroups hosts(size_t(plan.spec.nodes));
+  const size_t per_machine = plan.view.graph.gpus.size();
+  for (int32_t rank = 0; rank < plan.cluster.ranks(); ++rank)
+    hosts[size_t(rank) / per_machine].push_back(rank);
+  return hosts;
+}
+
 // What the planner of a running job would know.
 Result<runtime::CommShape> shape_of(const JobPlan& plan) {
   runtime::CommOptions options;
@@ -183,10 +187,7 @@ Result<runtime::CommShape> shape_of(const JobPlan& plan) {
   settings.max_channels = plan.spec.channels.max_channels;
   std::vector<int32_t> world;
   for (int rank = 0; rank < plan.cluster.ranks(); ++rank) world.push_back(plan.world_rank(rank));
-  const auto per_machine = int32_t(plan.view.graph.gpus.size());
-  runtime::HostGroups hosts(size_t(plan.spec.nodes));
-  for (int32_t rank = 0; rank < int32_t(world.size()); ++rank)
-    hosts[size_t(rank / per_machine)].push_back(rank);
+  const runtime::HostGroups hosts = hosts_of(plan);
   const auto& launcher =
       plan.spec.launcher != nullptr ? *plan.spec.launcher : kernels::cuda::launcher();
   const TopoView& view = plan.view;
@@ -215,11 +216,16 @@ std::string why_of(const PlanRow& row) {
 }
 
 Result<PlanRow> make_row(const JobPlan& plan, const runtime::CommShape& shape, uint64_t asked) {
-  const Collective collective = plan.spec.collective;
+  const BenchOp& collective = plan.spec.collective;
   const SizePoint size = size_point(collective, asked, shape.nranks, kFloatBytes);
-  const runtime::Operation operation{.collective = collective, .count = size.count};
-  COLL_ASSIGN(const runtime::CollectiveChoice choice,
-              choose_collective(operation, shape, plan.spec.choices));
+  const runtime::Operation operation{.collective = collective.calls, .count = size.count};
+  PatternChoice chosen;
+  if (is_pattern(collective)) {
+    COLL_ASSIGN(chosen, choose_pattern(collective, size.count, shape, plan.spec.choices));
+  } else {
+    COLL_ASSIGN(chosen.choice, choose_collective(operation, shape, plan.spec.choices));
+  }
+  runtime::CollectiveChoice& choice = chosen.choice;
   PlanRow row{.bytes = size.bytes,
               .algorithm = choice.algorithm,
               .protocol = choice.protocol,
@@ -228,10 +234,21 @@ Result<PlanRow> make_row(const JobPlan& plan, const runtime::CommShape& shape, u
               .limited_by = choice.expected.limited_by,
               .source = choice.expected.source(),
               .why = {},
-              .weighed = weigh_on_gpus(operation, shape, plan.spec.choices)};
+              .steps = chosen.steps,
+              .tuned = std::move(choice.tuned),
+              .weighed = {}};
+  if (is_pattern(collective))
+    row.weighed.push_back({.algorithm = choice.algorithm,
+                           .protocol = choice.protocol,
+                           .channels = choice.channels,
+                           .us = choice.expected.us,
+                           .limited_by = choice.expected.limited_by,
+                           .unavailable = {}});
+  else
+    row.weighed = weigh_on_gpus(operation, shape, plan.spec.choices);
   for (const runtime::WeighedChoice& way : row.weighed)
     if (way.algorithm == row.algorithm && way.protocol == row.protocol) row.threads = way.threads;
-  row.why = why_of(row);
+  row.why = row.tuned || is_pattern(collective) ? std::move(choice.why) : why_of(row);
   if (row.expected_us > 0) row.algbw_gbps = double(row.bytes) / row.expected_us / 1e3;
   row.busbw_gbps = row.algbw_gbps * bus_factor(collective, shape.nranks);
   return row;
@@ -286,7 +303,10 @@ Result<JobPlan> make_job_plan(TopoView view, PlanSpec spec) {
   plan.view.findings.insert(plan.view.findings.end(), channels.findings.begin(),
                             channels.findings.end());
   COLL_TRY(join_parts(plan));
-  COLL_ASSIGN(const runtime::CommShape shape, shape_of(plan));
+  COLL_ASSIGN(runtime::CommShape shape, shape_of(plan));
+  COLL_ASSIGN(const auto tuner, start_plan_tuner(plan.spec.plugin, hosts_of(plan)));
+  shape.tuner = tuner.get();
+  plan.tuner = plan_tuner(tuner.get());
   for (const uint64_t asked : plan.spec.sizes) {
     COLL_ASSIGN(PlanRow row, make_row(plan, shape, asked));
     plan.rows.push_back(std::move(row));

@@ -10,9 +10,11 @@
 #include "base/result.h"
 #include "cmd/cli/parse.h"
 #include "cmd/plan/network.h"
+#include "cmd/plan/tuner.h"
 #include "cmd/text/table.h"
 #include "cmd/topo/machine_search.h"
 #include "cmd/topo/view.h"
+#include "cmd/verify/bench_op.h"
 #include "kernels/cuda/launch.h"
 #include "runtime/plan/planner.h"
 #include "runtime/request/choices.h"
@@ -25,7 +27,7 @@ inline constexpr uint32_t kFloatBytes = 4;  // what is planned for: elements of 
 
 struct PlanSpec {
   int nodes = 1;
-  kernels::Collective collective = kernels::Collective::all_reduce;
+  BenchOp collective;           // or a pattern of messages
   std::vector<uint64_t> sizes;  // asked for, in bytes
   runtime::Choices choices;     // choices.channels: as requested; 0: as found
   topology::ClusterOptions channels;
@@ -44,6 +46,8 @@ struct PlanRow {
   std::string limited_by;
   const char* source = "model";                 // of the expected time
   std::string why;                              // next best and by how much
+  int steps = 0;                                // of a pattern of messages; 0: it is none
+  std::optional<runtime::TunedChoice> tuned;    // a tuner was asked
   std::vector<runtime::WeighedChoice> weighed;  // all that serve the collective
   double algbw_gbps = 0, busbw_gbps = 0;
 };
@@ -53,6 +57,7 @@ struct JobPlan {
   PlanSpec spec;
   std::vector<MachinePart> parts;
   topology::Cluster cluster;  // node k: machine k / parts, part k % parts
+  std::optional<PlanTuner> tuner;
   std::vector<PlanRow> rows;
 
   const MachinePart& part(int node) const { return parts[size_t(node) % parts.size()]; }
@@ -61,8 +66,8 @@ struct JobPlan {
 };
 
 // Reads the graph file, if there is one. Errors: unavailable: no GPU, or several nodes without a
-// network device; usage: nothing left to choose from, or a graph file that is not of this machine;
-// defect: the rings and trees are none.
+// network device, or a tuner plugin that cannot be used; usage: nothing left to choose from, or a
+// graph file that is not of this machine; defect: the rings and trees are none.
 Result<JobPlan> make_job_plan(TopoView view, PlanSpec spec);
 
 // A row of the table, of ranks on GPUs or on cores.

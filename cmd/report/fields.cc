@@ -173,6 +173,7 @@ void row_fields(JsonRecord& io, BenchReport& report, BenchRow& row) {
       io.field("efficiency_in_place", efficiency);
     });
   }
+  io.unless_empty("tuner", row.tuned);
   const bool first = row.out_of_place.measured;
   versus_fields(io, "vs", first ? row.out_of_place : row.in_place);
   if (first) versus_fields(io, "vs_in_place", row.in_place);

@@ -319,6 +319,9 @@ std::string text_header(const BenchHeader& header, bool verbose) {
   int shown = 0;
   for (const auto& [reason, count] : reasons)
     if (verbose || shown++ < kMostLinkReasons) text += format("#   {} of {}\n", count, reason);
+  if (header.tuner)
+    text += format("# tuner plugin: {}, version {} of {}\n", header.tuner->name,
+                   header.tuner->version, header.tuner->library);
   if (header.windows) text += window_lines(*header.windows, verbose);
   if (header.cuda_graph != 0)
     text += format("# times: of CUDA graphs with {} operation{}, an operation's share\n",

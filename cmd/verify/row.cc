@@ -7,19 +7,53 @@ namespace collctl::cmd {
 using kernels::Collective;
 using runtime::Operation;
 
+namespace {
+
+// Of the ways that messages of a plan go, the one with the largest, which its channels share.
+const runtime::PlannedOp* largest_of(const runtime::Plan& plan) {
+  const runtime::PlannedOp* largest = nullptr;
+  const auto bytes = [](const runtime::PlannedOp& op) {
+    uint64_t sum = 0;
+    for (const kernels::Work& work : op.works) sum += work.count;
+    return op.by_copies ? 0 : sum;
+  };
+  for (const runtime::PlannedOp& op : plan.ops)
+    if (largest == nullptr || bytes(op) > bytes(*largest)) largest = &op;
+  return largest;
+}
+
+}  // namespace
+
+PlannedSteps planned_steps(std::span<const runtime::Plan> plans) {
+  PlannedSteps all;
+  for (const runtime::Plan& plan : plans) {
+    const runtime::PlannedOp* const most = largest_of(plan);
+    if (most == nullptr) continue;
+    all.expected_us += most->expected.us;
+    all.largest = most;
+  }
+  return all;
+}
+
 std::vector<Submission> submissions_for(const RowKey& key, const Place& place,
                                         const RunBuffers& buffers) {
+  return submissions_at(key, place, buffers.input->data() + buffers.input_at,
+                        buffers.output->data() + buffers.output_at,
+                        buffers.input == buffers.output);
+}
+
+std::vector<Submission> submissions_at(const RowKey& key, const Place& place, const void* input,
+                                       void* output, bool in_place) {
   Operation op;
   op.collective = key.collective.calls;
-  op.input = buffers.input->data() + buffers.input_at;
-  op.output = buffers.output->data() + buffers.output_at;
+  op.input = input;
+  op.output = output;
   op.count = key.size.count;
   op.type = key.type;
   op.op = key.op;
   op.root = std::max(key.root, 0);
   if (op.collective != Collective::send_recv) return {{op}};
   const uint64_t size = kernels::element_size(key.type);
-  const bool in_place = buffers.input == buffers.output;
   std::vector<Submission> submissions;
   for (const PatternStep& step :
        row_of(key.collective.pattern).steps(key.size.count, place, in_place)) {

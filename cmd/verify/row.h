@@ -1,10 +1,12 @@
 // One row of a measurement: what it runs, and on which memory. Pure but for the buffers' addresses;
 // used by BenchRun, the soak, the diagnosis and the comparison with another library.
 #pragma once
+#include <span>
 #include <vector>
 
 #include "cmd/verify/data_check.h"
 #include "runtime/plan/operation.h"
+#include "runtime/plan/plan.h"
 
 namespace collctl::cmd {
 
@@ -22,6 +24,16 @@ using Submission = std::vector<runtime::Operation>;
 // What a row runs on these buffers, each submission after the one before. None: nothing is to move.
 std::vector<Submission> submissions_for(const RowKey& key, const Place& place,
                                         const RunBuffers& buffers);
+// The same at these addresses, which are not looked at.
+std::vector<Submission> submissions_at(const RowKey& key, const Place& place, const void* input,
+                                       void* output, bool in_place);
+// What a row's submissions should take together, and the part that has most of the data; a
+// collective's plan has one.
+struct PlannedSteps {
+  double expected_us = 0;                       // steps come after one another
+  const runtime::PlannedOp* largest = nullptr;  // of the last step; null: nothing moves
+};
+PlannedSteps planned_steps(std::span<const runtime::Plan> plans);
 // Where input and output of a row lie in the two buffers.
 RunBuffers place_buffers(const RowKey& key, const Place& place, bool in_place, GuardedBuffer& input,
                          GuardedBuffer& output);

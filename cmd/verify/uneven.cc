@@ -36,16 +36,22 @@ UnevenTotals dealt_totals(int nranks) {
   UnevenTotals totals;
   const auto n = size_t(nranks);
   std::vector<uint32_t> got(n), room(n), row(n);  // by receiver; got: of others
+  const auto busy = [&](uint64_t blocks, size_t rank) {
+    const bool first = blocks == totals.busiest && int(rank) < totals.busiest_rank;
+    if (blocks <= totals.busiest && !first) return;
+    totals.busiest = blocks;
+    totals.busiest_rank = int(rank);
+  };
   for (size_t sender = 0; sender < n; ++sender) {
     std::fill(row.begin(), row.end(), 0);
     deal(int(sender), nranks, [&](size_t to) { ++row[to]; });
-    totals.busiest = std::max<uint64_t>(totals.busiest, n - row[sender]);
+    busy(n - row[sender], sender);
     for (size_t to = 0; to < n; ++to) {
       room[to] += room_of(row[to]);
       if (to != sender) got[to] += row[to];
     }
   }
-  totals.busiest = std::max<uint64_t>(totals.busiest, *std::max_element(got.begin(), got.end()));
+  for (size_t rank = 0; rank < n; ++rank) busy(got[rank], rank);
   totals.room = *std::max_element(room.begin(), room.end());
   return totals;
 }

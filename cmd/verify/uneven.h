@@ -24,6 +24,7 @@ std::shared_ptr<const UnevenShare> uneven_share(int rank, int nranks);
 
 struct UnevenTotals {    // of all ranks
   uint64_t busiest = 0;  // blocks to or from others, of the rank that has most
+  int busiest_rank = 0;  // the first of these
   uint64_t room = 0;     // the largest output
 };
 UnevenTotals uneven_totals(int nranks);

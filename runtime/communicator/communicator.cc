@@ -98,6 +98,9 @@ const InitTimes& Communicator::init_times() const {
 uint64_t Communicator::hash() const {
   return state_->hash;
 }
+const TunerPlugin& Communicator::tuner() const {
+  return state_->tuner_plugin;
+}
 transport::DevicePointer Communicator::device() const {
   return state_->device;
 }
@@ -183,6 +186,8 @@ Status Communicator::set_choices(const std::string& algo, const std::string& pro
   const Deadline deadline = Deadline::after_seconds(s.settings.start_timeout_s);
   COLL_TRY(s.drain(deadline));
   s.plans.clear();
+  s.tuned_alike.clear();  // nothing is in flight
+  if (s.tuner != nullptr) s.tuner->forget();
   if (Status made = s.make_reducers(deadline); !made) {
     s.errors.fail(made.error(), true);
     return made;

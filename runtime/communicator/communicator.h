@@ -26,6 +26,7 @@
 #include "runtime/plan/operation.h"
 #include "runtime/plan/plan.h"
 #include "runtime/request/options.h"
+#include "runtime/tuner/plugin.h"
 #include "runtime/window/user_window.h"
 #include "transport/device/device.h"
 #include "transport/peer.h"
@@ -91,6 +92,7 @@ class Communicator {
   // GPU memory held: links, windows and tables, but not the driver's context.
   uint64_t device_bytes() const;
   uint64_t hash() const;
+  const TunerPlugin& tuner() const;  // its `calls` null: none
 
   enum class Launch : uint8_t { async, blocking };
   Status start(const Operation& operation, Stream& stream, Launch launch = Launch::async);

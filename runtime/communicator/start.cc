@@ -96,6 +96,7 @@ Status Communicator::Start::join() {
   }
   if (s_.size > 1) {
     COLL_ASSIGN(s_.networks, transport::find_networks(s_.settings.net, s_.hash));
+    COLL_TRY(find_tuner());
   }
   COLL_ASSIGN(const Interface interface,
               bootstrap_interface(s_.settings.interfaces, s_.settings.family, id_.root_address()));
@@ -160,6 +161,12 @@ Status Communicator::Start::start_proxy(const Interface& first) {
   return {};
 }
 
+Status Communicator::Start::find_tuner() {
+  const transport::NetPlugin* const net = s_.networks.plugin.get();
+  COLL_ASSIGN(s_.tuner_plugin, find_tuner_plugin(net != nullptr ? net->entry().library : ""));
+  return {};
+}
+
 void Communicator::Start::describe_networks(RankFacts& facts) const {
   const transport::NetPresence& networks = s_.networks;
   facts.info.nets = networks.kinds;
@@ -194,6 +201,7 @@ Status Communicator::Start::exchange_facts() {
   own.place.calibration = kept.found;
   if (!options_.host_id.empty()) put_on_host(own, options_.host_id);
   describe_networks(own);
+  add_tuner(own, s_.tuner_plugin.identity());
   if (opening_ != nullptr) open_gpu(own);
   COLL_TRY(s_.bootstrap->all_gather(all_facts.data(), sizeof(RankFacts), deadline_));
   if (Status checked = check_facts(all_facts); !checked)

@@ -31,6 +31,7 @@ class Communicator::Start {
   Status exchange_facts();
   Status start_proxy(const Interface& first);
   void describe_networks(RankFacts& facts) const;
+  Status find_tuner();
   Status check_settings(std::span<const RankFacts> all_facts);
   Status calibrate_hosts(std::vector<RankFacts>& all_facts, const KeptCalibration& kept);
   // start_links.cc
@@ -38,6 +39,7 @@ class Communicator::Start {
   void make_wire();
   Status make_window();
   Status make_user_windows();
+  Status start_tuner();
   void make_cpu_executor();
   void log_shape() const;
   // start_gpu.cc

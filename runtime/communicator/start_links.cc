@@ -70,6 +70,19 @@ Status Communicator::Start::make_user_windows() {
   return {};
 }
 
+Status Communicator::Start::start_tuner() {
+  if (s_.tuner_plugin.calls == nullptr) return {};
+  COLL_ASSIGN(s_.tuner, PluginTuner::start(s_.tuner_plugin, s_.hash, s_.hosts, s_.rank,
+                                           [&s = s_](const Error& why) {
+                                             Error mine = why;
+                                             if (mine.rank < 0) mine.rank = s.rank;
+                                             s.errors.fail(mine, true);
+                                           }));
+  s_.shape.tuner = s_.tuner.get();
+  if (s_.rank == 0) COLL_INFO(tuning, "TUNER/Plugin : Using {}", s_.tuner->text());
+  return {};
+}
+
 void Communicator::Start::make_cpu_executor() {
   CpuExecutor::Options e;
   e.abort_word = s_.errors.abort_word();
@@ -88,6 +101,7 @@ Status Communicator::Start::connect() {
   make_wire();
   Status connected = make_user_windows();
   log_shape();
+  if (connected) connected = start_tuner();
   if (connected) connected = make_window();
   // Also a rank that has failed takes part in this exchange: the others wait for it there.
   if (Status made = s_.make_reducers(deadline_); !made && connected) connected = std::move(made);
@@ -106,6 +120,7 @@ Status Communicator::Start::connect() {
   }
   if (s_.window != nullptr) s_.wire->use_windows(s_.window->windows());
   make_cpu_executor();
+  if (s_.rank == 0 && s_.tuner != nullptr) log_choices(s_.shape, s_.choices);
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <unordered_set>
 
 #include "base/wait_policy.h"
 #include "runtime/bootstrap/bootstrap.h"
@@ -24,6 +25,7 @@
 #include "runtime/links/wire.h"
 #include "runtime/plan/shape.h"
 #include "runtime/request/settings.h"
+#include "runtime/tuner/plugin.h"
 #include "runtime/window/device_window.h"
 #include "runtime/window/host_window.h"
 #include "runtime/window/pinned_window.h"
@@ -54,6 +56,12 @@ struct Communicator::State {
   uint32_t split_calls = 0;       // roll calls of split() so far
   int32_t barrier_cells[2] = {};  // of CPU ranks
   bool finalized = false;
+
+  TunerPlugin tuner_plugin;            // its `calls` null: none
+  std::unique_ptr<PluginTuner> tuner;  // shape.tuner
+  // What the ranks have found their tuners to answer alike (TunedChoice::question).
+  std::unordered_set<uint64_t> tuned_alike;
+  mutable std::mutex tuned_mutex;  // of tuned_alike: who starts looks, who has the turn adds
 
   FirstError errors;
   Turns turns;
@@ -130,6 +138,14 @@ struct Communicator::State {
   void note_wait(int awaited);
   void run_in_turn(Submission& submission);
   void trace(std::span<const Operation> operations, const Plan& plan, const void* stream) const;
+
+  // tuned.cc: whether a tuner was asked about something of this plan on which the ranks have not
+  // yet compared its answers; and the comparison. Error usage: they differ.
+  bool compares_tuned(const Plan& plan) const;
+  bool is_alike(const PlannedOp& op) const;
+  Status compare_tuned(const Plan& plan, Deadline deadline);
+  // Whether other ranks are needed before the plan runs.
+  bool needs_others(const Plan& plan) const;
 
   // submit_gpu.cc: what is different about GPU ranks.
   Status check_types(std::span<const Operation> operations) const;

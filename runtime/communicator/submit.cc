@@ -44,13 +44,19 @@ Result<Plan> Communicator::State::plan_only(std::span<const Operation> operation
 Result<bool> Communicator::State::would_connect(std::span<const Operation> operations) {
   std::vector<Operation> list(operations.begin(), operations.end());
   COLL_ASSIGN(const CachedPlan* entry, plan_of(list));
-  return !entry->wired && needs_links(entry->plan, size, gpu != nullptr);
+  return !entry->wired && needs_others(entry->plan);
+}
+
+bool Communicator::State::needs_others(const Plan& plan) const {
+  return needs_links(plan, size, gpu != nullptr) || compares_tuned(plan);
 }
 
 Status Communicator::State::connect_links(const Plan& plan) {
-  const PlanEdges edges = plan_edges(plan, shape, gpu != nullptr);
   const Deadline deadline = Deadline::after_seconds(settings.start_timeout_s);
   const std::lock_guard lock(bootstrap_mutex);
+  if (compares_tuned(plan)) COLL_TRY(compare_tuned(plan, deadline));
+  if (!needs_links(plan, size, gpu != nullptr)) return {};
+  const PlanEdges edges = plan_edges(plan, shape, gpu != nullptr);
   COLL_TRY(wire->connect(edges.collective, kPlanLinks, deadline));
   COLL_TRY(wire->connect(edges.messages, kPlanLinks, deadline));
   return gpu != nullptr ? check_protocols(plan, *wire) : Status();
@@ -59,7 +65,7 @@ Status Communicator::State::connect_links(const Plan& plan) {
 Status Communicator::State::ready(const Plan& plan, uint64_t first_op, bool& wired) {
   COLL_TRY(errors.status());
   if (wired) return {};
-  if (needs_links(plan, size, gpu != nullptr)) {
+  if (needs_others(plan)) {
     Status connected = connect_links(plan);
     if (!connected) {
       // An abort that ended the exchange is told with its author by the bootstrap's own thread, and
@@ -150,7 +156,7 @@ Status Communicator::State::submit(std::span<const Operation> operations,
     if (operations.size() == 1) plans.remember(operations[0], entry);
     return ran;
   }
-  const bool wired = entry->wired || !needs_links(entry->plan, size, gpu != nullptr);
+  const bool wired = entry->wired || !needs_others(entry->plan);
   Submission submission{
       .plan = entry->plan, .number = turns.take(!wired), .first_op = first_op, .wired = wired};
   stream->push(std::move(submission));

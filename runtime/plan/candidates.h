@@ -9,6 +9,8 @@
 #include "runtime/plan/cost.h"
 #include "runtime/plan/operation.h"
 #include "runtime/plan/plan.h"
+#include "runtime/plan/planner.h"
+#include "runtime/plan/tuner.h"
 #include "runtime/request/choices.h"
 
 namespace collctl::runtime::detail {
@@ -22,6 +24,18 @@ struct PlanCandidate {
   bool by_window_kernel = false;
   Prediction time = {};
 };
+
+struct Chosen {
+  PlanCandidate candidate;
+  std::string why;
+  std::optional<TunedChoice> tuned = {};  // a tuner was asked
+};
+using CandidatesOf = std::vector<PlanCandidate> (*)(const Operation&, const CommShape&,
+                                                    const Choices&);
+// `own`, the best of `all`, or what shape.tuner makes of it. Error: Tuner::refuse()'s.
+Result<Chosen> tuned(const Operation& op, const CommShape& shape, const Choices& choices,
+                     bool registered, const Chosen& own, const std::vector<PlanCandidate>& all,
+                     const CandidatesOf& candidates_of);
 
 // What `plan` shows, and what a run is held against. `by_window_kernel`: of GPUs.
 Expected expected_of(const Prediction& time, bool by_window_kernel, const CommShape& shape);

@@ -12,6 +12,7 @@
 #include "kernels/contract/work.h"
 #include "runtime/plan/calibration.h"
 #include "runtime/plan/rank_nics.h"
+#include "runtime/plan/tuner.h"
 
 namespace collctl::runtime {
 
@@ -110,6 +111,7 @@ struct CommShape {
   bool lends = false;         // messages inside a host may be lent (kernels/cpu/block_cpu.h)
   double ranks_per_core = 1;  // of the most crowded host
   int default_channels = 1;   // what an operation may use by default
+  Tuner* tuner = nullptr;     // may change choices; null: none
 };
 
 // What an operation should take, to be held against what it took.
@@ -137,6 +139,7 @@ struct PlannedOp {
   double expected_us = 0;  // by the cost model
   Expected expected = {};
   std::string why;
+  std::optional<TunedChoice> tuned = {};  // a tuner was asked
 };
 
 struct Plan {

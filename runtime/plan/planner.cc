@@ -30,6 +30,7 @@ constexpr uint64_t kLeastPipelineChunk = 8 << 10;
 constexpr uint64_t kMostScratch = 16 << 20;
 
 using detail::bytes_of;
+using detail::Chosen;
 using detail::executed;
 using detail::PlanCandidate;
 
@@ -171,15 +172,16 @@ std::string explain(const std::vector<PlanCandidate>& all, const PlanCandidate& 
                 second->row->name, kernels::name_of(second->protocol), second->time.us, all.size());
 }
 
-Result<PlanCandidate> best_of(const Operation& op, const CommShape& shape, const Choices& choices,
-                              std::string& why) {
-  const std::vector<PlanCandidate> all =
-      shape.gpu ? detail::gpu_candidates(op, shape, choices) : cpu_candidates(op, shape, choices);
+Result<Chosen> best_of(const Operation& op, const CommShape& shape, const Choices& choices,
+                       bool registered) {
+  const detail::CandidatesOf candidates_of = shape.gpu ? detail::gpu_candidates : cpu_candidates;
+  const std::vector<PlanCandidate> all = candidates_of(op, shape, choices);
   if (all.empty()) return no_candidate(op, shape, choices);
   const auto best = std::min_element(all.begin(), all.end(),
                                      [](auto& a, auto& b) { return a.time.us < b.time.us; });
-  why = explain(all, *best);
-  return *best;
+  Chosen own{.candidate = *best, .why = explain(all, *best)};
+  if (shape.tuner == nullptr || shape.nranks < 2 || !is_tuned(op.collective)) return own;
+  return detail::tuned(op, shape, choices, registered, own, all, candidates_of);
 }
 
 uint64_t chunk_count_for(const Operation& op, const PlanCandidate& c, const CommShape& shape) {
@@ -229,9 +231,9 @@ Work work_for(const Operation& op, const PlanCandidate& c, const CommShape& shap
 }
 
 Result<PlannedOp> plan_collective(const Operation& op, const CommShape& shape,
-                                  const Choices& choices, Plan& plan) {
-  std::string why;
-  COLL_ASSIGN(const PlanCandidate best, best_of(op, shape, choices, why));
+                                  const Choices& choices, bool registered, Plan& plan) {
+  COLL_ASSIGN(Chosen chosen, best_of(op, shape, choices, registered));
+  const PlanCandidate& best = chosen.candidate;
   PlannedOp planned{.algorithm = best.row->id,
                     .protocol = best.protocol,
                     .collective = op.collective,
@@ -241,7 +243,8 @@ Result<PlannedOp> plan_collective(const Operation& op, const CommShape& shape,
                     .threads = best.threads,
                     .expected_us = best.time.us,
                     .expected = detail::expected_of(best.time, best.by_window_kernel, shape),
-                    .why = std::move(why)};
+                    .why = std::move(chosen.why),
+                    .tuned = std::move(chosen.tuned)};
   const auto parts = detail::cut_parts(op.count, best.channels);
   for (size_t c = 0; c < parts.size(); ++c) {
     plan.orders.push_back(
@@ -339,17 +342,23 @@ std::vector<detail::Part> detail::cut_parts(uint64_t count, int channels) {
 
 Result<CollectiveChoice> choose_collective(const Operation& op, const CommShape& shape,
                                            const Choices& choices) {
-  CollectiveChoice chosen;
-  COLL_ASSIGN(const PlanCandidate best, best_of(op, shape, choices, chosen.why));
-  chosen.algorithm = best.row->id;
-  chosen.protocol = best.protocol;
-  chosen.channels = int(detail::cut_parts(op.count, best.channels).size());
-  chosen.expected = detail::expected_of(best.time, best.by_window_kernel, shape);
-  return chosen;
+  COLL_ASSIGN(Chosen chosen, best_of(op, shape, choices, false));
+  const PlanCandidate& best = chosen.candidate;
+  return CollectiveChoice{.algorithm = best.row->id,
+                          .protocol = best.protocol,
+                          .channels = int(detail::cut_parts(op.count, best.channels).size()),
+                          .expected = detail::expected_of(best.time, best.by_window_kernel, shape),
+                          .why = std::move(chosen.why),
+                          .tuned = std::move(chosen.tuned)};
 }
 
 Result<Plan> make_plan(std::span<const Operation> operations, const CommShape& shape,
                        const Choices& choices) {
+  return detail::plan_all(operations, shape, choices, false);
+}
+
+Result<Plan> detail::plan_all(std::span<const Operation> operations, const CommShape& shape,
+                              const Choices& choices, bool registered) {
   COLL_CHECK(!shape.channels.empty());
   Plan plan;
   std::vector<Operation> messages;
@@ -359,7 +368,7 @@ Result<Plan> make_plan(std::span<const Operation> operations, const CommShape& s
       messages.push_back(op);
       continue;
     }
-    COLL_ASSIGN(PlannedOp planned, plan_collective(op, shape, choices, plan));
+    COLL_ASSIGN(PlannedOp planned, plan_collective(op, shape, choices, registered, plan));
     plan.ops.push_back(std::move(planned));
   }
   if (!messages.empty()) COLL_TRY(detail::plan_messages(messages, shape, choices, plan));

@@ -2,8 +2,8 @@
 // called by the communicator before anything runs, on the caller's thread, and by tests.
 //
 // All ranks must get the same plan, so a choice depends only on what is the same everywhere:
-// the shape, the choices and the operation. For sends and receives it depends on the message alone,
-// because only its two ends know of it.
+// the shape, the choices and the operation; what a tuner says (tuner.h) the ranks compare. For
+// sends and receives it depends on the message alone, because only its two ends know of it.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -36,6 +36,7 @@ struct CollectiveChoice {
   int channels = 1;
   Expected expected;
   std::string why;
+  std::optional<TunedChoice> tuned = {};  // a tuner was asked
 };
 Result<CollectiveChoice> choose_collective(const Operation& operation, const CommShape& shape,
                                            const Choices& choices);
@@ -57,6 +58,9 @@ std::vector<WeighedChoice> weigh_on_gpus(const Operation& operation, const CommS
 uint64_t slot_data_bytes(const CommShape& shape, kernels::Protocol protocol);
 
 namespace detail {
+// make_plan(); `registered`: all buffers lie in users' windows.
+Result<Plan> plan_all(std::span<const Operation> operations, const CommShape& shape,
+                      const Choices& choices, bool registered);
 // Rounds for all_to_all, gather and scatter; one list for the part of a channel.
 std::vector<kernels::PairStep> exchange_rounds(const Operation& operation, const CommShape& shape,
                                                uint64_t part_offset, uint64_t part_count);

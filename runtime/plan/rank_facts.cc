@@ -112,6 +112,10 @@ void add_network(RankFacts& facts, const std::string& name, double gbps, int soc
   facts.socket_interfaces = uint8_t(socket_interfaces);
 }
 
+void add_tuner(RankFacts& facts, const std::string& identity) {
+  copy_text(facts.tuner, identity);
+}
+
 RankFacts own_facts(int rank, uint64_t job_hash, const Settings& settings, int sharing_ranks,
                     const Address& net_address) {
   RankFacts facts{};
@@ -142,6 +146,24 @@ RankFacts own_facts(int rank, uint64_t job_hash, const Settings& settings, int s
   return facts;
 }
 
+namespace {
+
+Status check_tuners(std::span<const RankFacts> all_facts) {
+  const auto text = [](const RankFacts& facts) {
+    return facts.tuner[0] == 0 ? std::string("none") : base::printable(facts.tuner);
+  };
+  for (const RankFacts& facts : all_facts)
+    if (std::strcmp(facts.tuner, all_facts[0].tuner) != 0)
+      return Error(ErrorCode::usage,
+                   format("{} has the tuner plugin {}, {} has {}", rank_text(all_facts[0]),
+                          text(all_facts[0]), rank_text(facts), text(facts)),
+                   "give every rank the same COLLCTL_TUNER_PLUGIN; none: no tuner")
+          .blame(facts.info.rank);
+  return {};
+}
+
+}  // namespace
+
 Status check_facts(std::span<RankFacts> all_facts) {
   std::unordered_map<uint64_t, int32_t> on_host;
   for (size_t r = 0; r < all_facts.size(); ++r) {
@@ -151,6 +173,7 @@ Status check_facts(std::span<RankFacts> all_facts) {
     info.version[sizeof info.version - 1] = 0;
     all_facts[r].device_text[sizeof all_facts[r].device_text - 1] = 0;
     all_facts[r].net_name[sizeof all_facts[r].net_name - 1] = 0;
+    all_facts[r].tuner[sizeof all_facts[r].tuner - 1] = 0;
     if (!(all_facts[r].net_gbps > 0 && all_facts[r].net_gbps < 1e5F)) all_facts[r].net_gbps = 0;
     if (all_facts[r].socket_interfaces > transport::kMostInterfaces)
       all_facts[r].socket_interfaces = 0;
@@ -170,6 +193,7 @@ Status check_facts(std::span<RankFacts> all_facts) {
           .blame(int(r));
     if (info.kind == transport::DeviceKind::cpu) info.device = on_host[info.host_hash]++;
   }
+  COLL_TRY(check_tuners(all_facts));
   return check_devices(all_facts);
 }
 

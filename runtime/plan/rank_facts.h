@@ -42,20 +42,23 @@ struct RankFacts {
     uint64_t serves;      // a set of transport::reduction_bit()
     uint64_t most_bytes;  // at once
   } reducer;
+  char tuner[96];  // name and version of its tuner plugin; empty: none
 };
-static_assert(sizeof(RankFacts) == 808);
+static_assert(sizeof(RankFacts) == 904);
 
 RankFacts own_facts(int rank, uint64_t job_hash, const Settings& settings, int sharing_ranks,
                     const Address& net_address);
 // As if the rank were on a host of this name, in place of HOSTID: for several in one process.
 void put_on_host(RankFacts& facts, const std::string& host_id);
 void add_network(RankFacts& facts, const std::string& name, double gbps, int socket_interfaces = 0);
+void add_tuner(RankFacts& facts, const std::string& identity);
 // Makes them the facts of a rank that uses `device`, or of one that should and cannot.
 void add_device(RankFacts& facts, const Result<transport::DevicePointer>& device, bool may_share);
 
 // Facts of all ranks, by rank. Errors name both ranks: versions that differ (usage), facts that are
-// not their rank's (lost), CPU and GPU ranks in one job (usage), one GPU for two ranks
-// (unavailable); or the rank whose GPU cannot be used. Fills in each CPU rank's index on its host.
+// not their rank's (lost), CPU and GPU ranks in one job, tuner plugins that differ (usage), one GPU
+// for two ranks (unavailable); or the rank whose GPU cannot be used. Fills in each CPU rank's index
+// on its host.
 Status check_facts(std::span<RankFacts> all_facts);
 // The first rank whose settings differ from rank 0's, or -1.
 int first_with_other_settings(std::span<const RankFacts> all_facts);

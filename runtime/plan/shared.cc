@@ -85,7 +85,7 @@ void share(PlannedOp& planned, const Operation& op, const CommShape& shape, int 
 
 Result<Plan> make_shared_plan(std::span<const Operation> operations, const CommShape& shape,
                               const Choices& choices) {
-  COLL_ASSIGN(Plan plan, make_plan(operations, shape, choices));
+  COLL_ASSIGN(Plan plan, detail::plan_all(operations, shape, choices, true));
   bool pairs_left = false;
   for (size_t i = 0; i < operations.size(); ++i) {
     const Operation& op = operations[i];
@@ -95,7 +95,9 @@ Result<Plan> make_shared_plan(std::span<const Operation> operations, const CommS
       const int most = shape.gpu ? 1 : std::max(1, shape.window_channels);
       const int channels = std::clamp(planned.channels, 1, most);
       const Prediction time = shared_time(op, shape, channels);
-      if (!choices.algo.empty() || time.us < planned.expected_us)
+      const bool tuned =
+          planned.tuned && planned.tuned->followed && tuner_algorithm(planned.algorithm);
+      if (!tuned && (!choices.algo.empty() || time.us < planned.expected_us))
         share(planned, op, shape, channels, time);
     }
     for (const kernels::Work& w : planned.works) pairs_left = pairs_left || w.pairs != nullptr;

@@ -208,6 +208,37 @@ TEST_CASE("plan honours choices of channels, algorithms and protocols") {
         3 * time("--algo ring --proto simple --channels 4"));
 }
 
+TEST_CASE("plan of alltoallv and hypercube has their times") {
+  const TemporaryFolder folder;
+  const std::string from = " --bytes 1M --nodes 2 --from " + write(folder, kPair);
+  const auto plan = [&](const std::string& options) {
+    const Ran ran = run_collctl("plan " + options + from + " --json");
+    INFO(ran.err);
+    REQUIRE(ran.code == 0);
+    return json::parse(ran.out)["choices"][0];
+  };
+  const auto time = [](const json& choice) { return choice["expected"]["time_us"].get<double>(); };
+  const json even = plan("--op alltoall --algo pairwise"), uneven = plan("--op alltoallv"),
+             cube = plan("--op hypercube");
+  CHECK(uneven["op"] == "alltoallv");
+  CHECK(uneven["algorithm"] == "pairwise");
+  CHECK(uneven["steps"] == 1);
+  CHECK(time(uneven) > 0);
+  CHECK(cube["op"] == "hypercube");
+  CHECK(cube["steps"] == 2);
+  CHECK(cube["expected"]["source"] == "model");
+  CHECK(cube["candidates"].size() == 1);
+  // Each of the two steps takes at least as long as one hop.
+  CHECK(time(cube) > 2 * 2.7);
+  CHECK_FALSE(even.contains("steps"));
+  const Ran text = run_collctl("plan --op hypercube --wide" + from);
+  CHECK(has(text.out, "# plan for hypercube: 2 nodes of 2 GPUs, 4 ranks\n"));
+  CHECK(has(text.out, "; 2 steps, each after the one before\n"));
+  const Ran three = run_collctl("plan --op hypercube --nodes 3 --from " + write(folder, kPair));
+  CHECK(three.code == 2);
+  CHECK(has(three.err, "hypercube of 6 ranks: "));
+}
+
 TEST_CASE("plan of several nodes says that its network has no PCI device") {
   const TemporaryFolder folder;
   std::string text = kPair;

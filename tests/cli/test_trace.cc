@@ -1,4 +1,5 @@
 // --trace: every timed operation of every rank, in Chrome's trace format.
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -74,6 +75,62 @@ TEST_CASE("a trace has every timed operation of every rank, with its waits", "[c
   }
   CHECK(all.back()["args"]["exit_code"] == 0);
   CHECK(all.back()["args"]["left_out"] == 0);
+}
+
+// What Perfetto's importer asks of a file (json_trace_tokenizer, json_trace_parser_impl and
+// slice_tracker of its trace processor), by a reader of its own: objects one after another out of
+// an array that need not end, one letter of `ph`, whole numbers for processes and threads, a name
+// for each that has events, and slices of a thread that nest.
+TEST_CASE("a trace is read as Perfetto reads it, also one that was cut", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "trace.json";
+  const Ran ran = run_collctl(
+      "alltoall --device cpu -n 4 -b 64 -e 4K -f 64 --iters 5 --sync each --trace " + file);
+  REQUIRE(ran.code == 0);
+  const std::string whole = file_content(file);
+  const auto read = [](const std::string& text) {
+    std::vector<json> events;
+    REQUIRE(text.starts_with("[\n"));
+    size_t at = 2, end = 0;
+    // Each event is a line, and ends with its comma.
+    for (; at < text.size() && text[at] == '{'; at = end + 1) {
+      end = text.find('\n', at);
+      if (end == std::string::npos) break;  // cut
+      std::string line = text.substr(at, end - at);
+      if (line.ends_with(',')) line.pop_back();
+      events.push_back(json::parse(line));
+    }
+    return events;
+  };
+  const std::vector<json> all = read(whole);
+  CHECK(json::parse(whole).size() == all.size());
+  CHECK(read(whole.substr(0, whole.size() / 2)).size() > 10);
+  std::set<std::pair<int, int>> named, used;
+  std::set<int> hosts;
+  std::map<int, std::vector<std::pair<int64_t, int64_t>>> slices;  // in ns, as it counts
+  for (const json& event : all) {
+    INFO(event.dump());
+    const std::string phase = event["ph"];
+    REQUIRE((phase == "M" || phase == "X"));
+    REQUIRE((event["pid"].is_number_unsigned() && event["tid"].is_number_unsigned()));
+    const int pid = event["pid"], tid = event["tid"];
+    if (phase == "M") {
+      if (event["name"] == "process_name") hosts.insert(pid);
+      if (event["name"] == "thread_name") named.emplace(pid, tid);
+      continue;
+    }
+    REQUIRE((event["ts"].is_number() && event["dur"].is_number()));
+    used.emplace(pid, tid);
+    const auto start = int64_t(double(event["ts"]) * 1e3 + 0.5);
+    slices[tid].emplace_back(start, start + int64_t(double(event["dur"]) * 1e3 + 0.5));
+  }
+  CHECK(used == named);
+  CHECK(hosts.size() == 1);
+  CHECK(slices.size() == 4);
+  for (auto& [tid, list] : slices) {
+    std::sort(list.begin(), list.end());
+    for (size_t i = 1; i < list.size(); ++i) CHECK(list[i].first >= list[i - 1].second);
+  }
 }
 
 TEST_CASE("a trace has the operations of every block of a short row, and no warm-up", "[cli]") {

@@ -64,6 +64,16 @@ for version in 6 7 8 9 10 11 12; do
   has_err "init failed: system error (2); it said: init was to fail"
 done
 
+case_is "a plugin that does not say how much has arrived"
+all=("COLLCTL_NET_PLUGIN=$plugins/libnccl-net-fake6.so" COLLCTL_NET=wires FAKE_PLUGIN_NONSENSE=no-size)
+run "${bench[@]}"
+ends_with "0 0 0 0 "
+has_out '"via":"NET/Wires/'
+right
+run alltoall --transport net -b 4 -e 256K -f 16 --json
+ends_with "0 0 0 0 "
+right
+
 case_is "by name on the command line"
 all=("COLLCTL_NET_PLUGIN=$plugins/libnccl-net-fake12.so")
 run "${bench[@]}" --net wires

@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint16_t kControlMagic = 0x4942;
 constexpr uint32_t kMaxBody = 8192;
-constexpr size_t kMaxWaiting = 64;   // messages that nobody has looked at
+constexpr size_t kMaxWaiting = 64;   // messages that nobody has looked at; the peer waits then
 constexpr size_t kMostWords = 2000;  // of a failure that is told to the peer
 
 struct Header {
@@ -70,7 +70,8 @@ Result<bool> IbControl::pump() {
 Result<bool> IbControl::pump_in() {
   uint8_t buffer[4096];
   bool moved = false;
-  while (true) {
+  COLL_TRY(parse());  // what was left
+  while (arrived_.size() < kMaxWaiting) {
     auto got = base::read_some(fd_.get(), buffer, sizeof buffer);
     if (!got) {
       if (!peer_done_) return std::move(got.error());
@@ -83,14 +84,15 @@ Result<bool> IbControl::pump_in() {
     in_.insert(in_.end(), buffer, buffer + *got);
     COLL_TRY(parse());
   }
+  return moved;
 }
 
 Status IbControl::parse() {
   size_t at = 0;
-  while (in_.size() - at >= sizeof(Header)) {
+  while (in_.size() - at >= sizeof(Header) && arrived_.size() < kMaxWaiting) {
     ByteReader r(ByteView(in_).subspan(at));
     const auto header = r.get<Header>();
-    if (header.magic != kControlMagic || header.bytes > kMaxBody || arrived_.size() >= kMaxWaiting)
+    if (header.magic != kControlMagic || header.bytes > kMaxBody)
       return Error(ErrorCode::lost, "unexpected data on the TCP connection beside RDMA");
     if (in_.size() - at < sizeof header + header.bytes) break;
     const uint8_t* body = in_.data() + at + sizeof header;

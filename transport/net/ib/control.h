@@ -20,7 +20,8 @@ enum class IbControlKind : uint8_t {
   moved_over = 3,
   failed = 4,
   windows = 5,
-  receives = 6
+  receives = 6,
+  sizes = 7
 };
 
 struct IbMessage {

@@ -123,6 +123,8 @@ NetRequest PluginConnection::enter(int stream_index, const Message& message) {
   if (stream.refused) return kNoRequest;
   const auto index = uint32_t(stream.posted++ % stream.messages.size());
   stream.messages[index] = message;
+  if (sends() && sizes_ == Sizes::by_peer && !peer_posted_)
+    tell_sizes(stream_index, stream.posted - 1);
   return uint32_t(stream_index) << kPluginShift | index;
 }
 
@@ -138,6 +140,8 @@ Result<NetRequest> PluginConnection::begin_send(int stream, const Message& wante
 Result<NetRequest> PluginConnection::post_send(int stream, const void* data, uint32_t bytes,
                                                uint64_t memory) {
   if (streams_[stream].full() || over_ || leaving_) return kNoRequest;
+  streams_[stream].refused = awaits_answer(streams_[stream]);
+  if (streams_[stream].refused) return kNoRequest;
   COLL_CHECK(bytes <= parts_.end.streams[stream].max_bytes);
   return begin_send(stream, {.data = const_cast<void*>(data), .bytes = bytes, .memory = memory});
 }
@@ -157,6 +161,7 @@ Result<NetRequest> PluginConnection::post_recv(int stream, void* data, uint32_t 
 Result<bool> PluginConnection::look(int stream_index) {
   Stream& stream = streams_[stream_index];
   Message& message = stream.messages[stream.tested % stream.messages.size()];
+  if (message.unsized) return find_size(stream_index, -1);
   if (message.done || over_) return message.done;
   int done = 0, bytes = -1;  // some (FastSocket) leave it as it was
   const NetPluginCode code = calls().test(message.request, &done, &bytes);
@@ -165,8 +170,66 @@ Result<bool> PluginConnection::look(int stream_index) {
   if (done == 0 || over_) return false;
   message.done = true;
   timer_.moved();
-  if (!sends() && !message.flushing) COLL_TRY(received(stream_index, message, bytes));
+  if (!sends() && !message.flushing) return find_size(stream_index, bytes);
   return message.done;
+}
+
+// Of the oldest message, which has arrived; `bytes` as the plugin says, -1: it does not.
+Result<bool> PluginConnection::find_size(int stream_index, int bytes) {
+  Stream& stream = streams_[stream_index];
+  Message& message = stream.messages[stream.tested % stream.messages.size()];
+  if (sizes_ == Sizes::unknown && !leaving_) {
+    sizes_ = bytes == -1 ? Sizes::by_peer : Sizes::by_plugin;
+    control_.push(IbControlKind::sizes, ByteWriter().put(uint8_t(bytes == -1 ? 1 : 0)).bytes());
+  }
+  if (bytes == -1 && sizes_ == Sizes::by_peer && !leaving_) {
+    message.unsized = stream.told.empty();
+    message.done = !message.unsized;
+    if (message.unsized) return false;
+    bytes = int(std::min(stream.told.front(), uint32_t(INT32_MAX)));
+    stream.told.pop_front();
+  } else if (bytes == -1 && leaving_) {
+    bytes = 0;  // it is no message any more
+    message.unsized = false;
+    message.done = true;
+  }
+  COLL_TRY(received(stream_index, message, bytes));
+  return message.done;
+}
+
+// Send end: of the messages from this one on.
+void PluginConnection::tell_sizes(int stream_index, uint64_t from) {
+  const Stream& stream = streams_[stream_index];
+  ByteWriter w;
+  w.put(uint8_t(stream_index));
+  for (uint64_t i = from; i < stream.posted; ++i)
+    w.put(stream.messages[i % stream.messages.size()].bytes);
+  if (from < stream.posted) control_.push(IbControlKind::sizes, w.bytes());
+}
+
+// The answer at the send end; at the receive end, sizes.
+Status PluginConnection::hear_sizes(ByteReader& body) {
+  constexpr size_t kMostTold = 1u << 20;  // not taken yet
+  const auto first = body.get<uint8_t>();
+  if (sends()) {
+    if (!body.ok() || !body.at_end() || first > 1 || sizes_ != Sizes::unknown) return unexpected();
+    sizes_ = first == 1 ? Sizes::by_peer : Sizes::by_plugin;
+    const bool tells = first == 1 && !peer_posted_;  // which leaves, and wants none any more
+    for (int s = 0; s < kernels::kProtocolCount && tells; ++s) tell_sizes(s, 0);
+    return {};
+  }
+  if (!body.ok() || first >= kernels::kProtocolCount || sizes_ != Sizes::by_peer)
+    return unexpected();
+  std::deque<uint32_t>& told = streams_[first].told;
+  while (body.ok() && !body.at_end() && told.size() < kMostTold)
+    told.push_back(body.get<uint32_t>());
+  return body.ok() && body.at_end() ? Status() : unexpected();
+}
+
+Status PluginConnection::unexpected() const {
+  return Error(ErrorCode::lost,
+               format("unexpected data from {} on the connection beside the plugin's",
+                      peer_text(parts_.end.spec.peer)));
 }
 
 Status PluginConnection::received(int stream, Message& message, int bytes) {
@@ -215,7 +278,8 @@ Result<bool> PluginConnection::progress() {
   if (error_) return *error_;
   if (leaving_) COLL_TRY(settle());
   // Its end shows in poll as well; between sleeps it is enough to look now and then.
-  if (!leaving_ && !control_.sending() && ++rounds_ % kPluginControlRounds != 0) return false;
+  const bool rests = !leaving_ && !control_.sending() && sizes_ == Sizes::by_plugin;
+  if (rests && ++rounds_ % kPluginControlRounds != 0) return false;
   auto moved = control_.pump();
   while (auto message = control_.next()) COLL_TRY(hear(*message));
   if (!moved) {
@@ -243,16 +307,14 @@ void PluginConnection::say_goodbye() {
 
 Status PluginConnection::hear(const IbMessage& message) {
   ByteReader r(message.body);
+  if (message.kind == IbControlKind::sizes) return hear_sizes(r);
   std::array<uint64_t, kernels::kProtocolCount> posted{};
   bool sound = sends() && message.kind == IbControlKind::receives && !peer_posted_;
   for (size_t s = 0; s < posted.size(); ++s) {
     posted[s] = r.get<uint64_t>();
     sound = sound && posted[s] <= streams_[s].posted + streams_[s].messages.size();
   }
-  if (!sound || !r.ok() || !r.at_end())
-    return Error(ErrorCode::lost,
-                 format("unexpected data from {} on the connection beside the plugin's",
-                        peer_text(parts_.end.spec.peer)));
+  if (!sound || !r.ok() || !r.at_end()) return unexpected();
   peer_posted_ = posted;
   return {};
 }
@@ -291,7 +353,7 @@ bool PluginConnection::delivered() const {
 
 // A request that has failed is over as well.
 bool PluginConnection::given_back(Message& message) const {
-  if (message.done || message.failed) return true;
+  if (message.done || message.failed || message.unsized) return true;
   int done = 0, bytes = 0;
   message.failed = calls().test(message.request, &done, &bytes) != kNetPluginOk;
   return message.failed || done != 0;

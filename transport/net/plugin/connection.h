@@ -2,11 +2,17 @@
 // stream's line; the oldest request of a stream is the one that is asked about, since they are
 // done in order.
 //
+// Some plugins (FastSocket) do not say how many bytes have arrived. The receive end tells by its
+// first message whether its plugin does; until it has, the send end posts no more than it
+// remembers the sizes of, and where it does not, the send end says the sizes over the TCP
+// connection beside the plugin's.
+//
 // The end: a receive end always has receives posted for which no data will arrive. It says how
 // many, and the send end fills them with empty messages, so that finally a plugin holds no request
 // and its memory can be freed. If it still holds one for which it reported neither success nor
 // failure nothing is freed, and what was registered stays (let_go()).
 #pragma once
+#include <deque>
 #include <optional>
 
 #include "transport/net/ib/control.h"
@@ -56,12 +62,14 @@ class PluginConnection : public NetConnection {
     uint64_t memory = 0;
     bool flushing = false;
     bool done = false;
-    bool failed = false;  // and the plugin has said so
+    bool failed = false;   // and the plugin has said so
+    bool unsized = false;  // it has arrived, and its size is not known yet
   };
   struct Stream {
     std::vector<Message> messages;  // a ring
     uint64_t posted = 0, tested = 0;
-    bool refused = false;  // the last post: not now
+    bool refused = false;       // the last post: not now
+    std::deque<uint32_t> told;  // receive end: sizes by the send end, from message `tested` on
     bool full() const { return posted - tested == messages.size(); }
     bool waits() const { return posted != tested; }
   };
@@ -84,6 +92,14 @@ class PluginConnection : public NetConnection {
   Result<bool> look(int stream);
   bool given_back(Message& message) const;
   Status received(int stream, Message& message, int bytes);
+  Result<bool> find_size(int stream, int bytes);
+  void tell_sizes(int stream, uint64_t from);
+  Status hear_sizes(ByteReader& body);
+  Status unexpected() const;
+  // Send end: no more may be posted before the receive end has said whether it wants sizes.
+  bool awaits_answer(const Stream& stream) const {
+    return sizes_ == Sizes::unknown && stream.posted == stream.messages.size();
+  }
   Status hear(const IbMessage& message);
   Status settle();
   bool settled() const;
@@ -95,6 +111,9 @@ class PluginConnection : public NetConnection {
   Stream streams_[kernels::kProtocolCount];
   std::vector<Memory> memories_;  // number n + 1
   uint32_t rounds_ = 0;
+  // Who says how many bytes have arrived: not known yet, the plugin, the send end.
+  enum class Sizes : uint8_t { unknown, by_plugin, by_peer };
+  Sizes sizes_ = Sizes::unknown;
   bool over_ = false;  // the peer has said goodbye and is gone
   bool leaving_ = false;
   std::optional<bool> let_go_;                  // the answer, when it was asked for

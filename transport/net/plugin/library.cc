@@ -1,12 +1,10 @@
 #include "transport/net/plugin/library.h"
 
-#include <cstdarg>
-#include <cstdio>
-#include <cstring>
 #include <mutex>
 #include <set>
 
 #include "base/drivers/library.h"
+#include "base/drivers/plugin.h"
 #include "base/format.h"
 #include "base/log.h"
 #include "transport/net/plugin/versions/table.h"
@@ -18,7 +16,6 @@ using base::drivers::Library;
 namespace {
 
 constexpr int kMostDevices = 256;
-constexpr size_t kMostLine = 1024;
 constexpr int kFirstKnownVersion = 2, kLastKnownVersion = 20;  // looked for to say what is there
 
 // Plugins are used from one thread at a time while things are made; but some (FastSocket) wait in
@@ -32,37 +29,6 @@ std::mutex& accept_mutex() {
   return mutex;
 }
 
-// One line of a name, of what is no printable text '?'.
-std::string one_line(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < ' ') c = '?';
-  return text;
-}
-
-// What this thread's last call warned of: errors quote it.
-thread_local char last_warning[kMostLine];
-
-__attribute__((format(printf, 5, 6))) void take_line(int level, unsigned long, const char*, int,
-                                                     const char* text, ...) {
-  constexpr int kWarning = 2, kInfo = 3;
-  char line[kMostLine];
-  va_list values;
-  va_start(values, text);
-  const int written = std::vsnprintf(line, sizeof line, text, values);
-  va_end(values);
-  if (written < 0) return;
-  for (char* c = line; *c != 0; ++c)
-    if (static_cast<unsigned char>(*c) < ' ') *c = ' ';
-  if (level == kWarning) {
-    std::memcpy(last_warning, line, sizeof last_warning);
-    COLL_INFO(net, "NET/Plugin : warning: {}", line);
-  } else if (level == kInfo) {
-    COLL_INFO(net, "NET/Plugin : {}", line);
-  } else {
-    COLL_TRACE(net, "NET/Plugin : {}", line);
-  }
-}
-
 // There is no profiler for a plugin's own events.
 NetPluginCode no_profile(void**, int, void*, int64_t, void*) {
   return kNetPluginOk;
@@ -71,13 +37,6 @@ NetPluginCode no_profile(void**, int, void*, int64_t, void*) {
 NetPluginConfig* config() {
   static NetPluginConfig one{-1};  // no class of traffic; plugins may keep the address
   return &one;
-}
-
-const char* meaning_of(NetPluginCode code) {
-  static constexpr const char* kMeanings[] = {"success",        "CUDA error",       "system error",
-                                              "internal error", "invalid argument", "invalid usage",
-                                              "remote error",   "still in progress"};
-  return code >= 0 && code < int(std::size(kMeanings)) ? kMeanings[code] : "unknown error";
 }
 
 // The newest version of a structure that the library has.
@@ -91,7 +50,7 @@ NetPluginEntry find_entry(const Library& library, const std::string& file, bool 
       entry.calls = version.collective(structure);
     else
       entry.calls = version.net(structure);
-    entry.name = one_line(entry.calls->name());
+    entry.name = base::drivers::plugin_name(entry.calls->name().c_str());
     break;
   }
   return entry;
@@ -147,8 +106,7 @@ std::set<const void*>& initialised() {
 }  // namespace
 
 Result<NetPluginLibrary> load_net_plugin(const std::string& name) {
-  const bool path = name.find('/') != std::string::npos;
-  const std::string file = path ? name : format("libnccl-net-{}.so", name);
+  const std::string file = base::drivers::plugin_file("libnccl-net", name);
   const Library library(file.c_str());
   if (!library)
     return Error(ErrorCode::unavailable, format("network plugin '{}': {}", name, library.error()),
@@ -159,18 +117,16 @@ Result<NetPluginLibrary> load_net_plugin(const std::string& name) {
 
 Error net_plugin_error(const NetPluginEntry& entry, const char* call, NetPluginCode code,
                        ErrorCode meaning) {
-  std::string said;
-  if (last_warning[0] != 0) said = format("; it said: {}", last_warning);
-  last_warning[0] = 0;
   return {meaning, format("network plugin {} ({}): {} failed: {} ({}){}", entry.name, entry.library,
-                          call, meaning_of(code), code, said)};
+                          call, base::drivers::plugin_code_text(code), code,
+                          base::drivers::take_plugin_warning())};
 }
 
 Result<std::unique_ptr<NetPluginSession>> NetPluginSession::start(const NetPluginEntry& entry,
                                                                   uint64_t communicator) {
   std::unique_ptr<NetPluginSession> session(new NetPluginSession(entry));
   const std::scoped_lock lock(setup_mutex());  // let go before a session that failed ends
-  last_warning[0] = 0;
+  (void)base::drivers::take_plugin_warning();  // of before
   COLL_TRY(session->init(communicator));
   COLL_TRY(session->find_devices());
   return session;
@@ -187,7 +143,8 @@ Status NetPluginSession::init(uint64_t communicator) {
   const bool once = !entry_.calls->for_each_communicator();
   if (once && initialised().count(entry_.calls->structure()) != 0) return {};
   const NetPluginCode code =
-      entry_.calls->init(&context_, communicator, config(), take_line, no_profile);
+      entry_.calls->init(&context_, communicator, config(),
+                         base::drivers::plugin_log(base::drivers::PluginKind::net), no_profile);
   if (code != kNetPluginOk) return net_plugin_error(entry_, "init", code, ErrorCode::unavailable);
   if (once) initialised().insert(entry_.calls->structure());
   started_ = true;
@@ -215,7 +172,8 @@ Result<NetPluginDevice> NetPluginSession::device(int index) {
   const NetPluginCode code = entry_.calls->facts(index, &made);
   if (code != kNetPluginOk)
     return net_plugin_error(entry_, "getProperties", code, ErrorCode::unavailable);
-  made.name = made.name.empty() ? format("device {}", index) : one_line(made.name);
+  made.name = made.name.empty() ? format("device {}", index)
+                                : base::drivers::plugin_name(made.name.c_str());
   if ((made.pointers & kNetPluginHost) == 0)
     return Error(
         ErrorCode::unavailable,

@@ -112,6 +112,25 @@ BenchReport shrunk_report() {
   return report;
 }
 
+// As a job with a tuner plugin says it, by way of the records that travel.
+BenchReport tuned_report() {
+  BenchReport report = cpu_report();
+  report.header->tuner = {"Scales", "libnccl-tuner-x.so", 5};
+  for (BenchRow& row : report.rows)
+    row.tuned = {.followed = true,
+                 .wish = "Ring/LL, 2 channels",
+                 .algorithm = "one-shot",
+                 .protocol = "simple",
+                 .channels = 1,
+                 .time_us = 2.5};
+  KeepingSink sink;
+  REQUIRE(deliver_record(encode_record(*report.header), sink));
+  for (const BenchRow& row : report.rows) REQUIRE(deliver_record(encode_record(row), sink));
+  report.header = sink.headers.at(0);
+  report.rows = sink.rows;
+  return report;
+}
+
 std::string as_text(const BenchReport& report, const Verdict& verdict) {
   const Console console(1, 2);
   const TextTable table(report.spec, report.header->ranks);
@@ -130,6 +149,7 @@ TEST_CASE("docs/json.md knows every key of real reports", "[gpu][report]") {
   CHECK(problems_of(shrunk_report(), seen) == "");
   CHECK(problems_of(window_report(), seen) == "");
   CHECK(problems_of(apart_window_report(), seen) == "");
+  CHECK(problems_of(tuned_report(), seen) == "");
   // What only some runs have was among them.
   for (const char* key : {"results[].vs.variants[].time_us",
                           "results[].vs_in_place.ratio",
@@ -155,6 +175,8 @@ TEST_CASE("docs/json.md knows every key of real reports", "[gpu][report]") {
                           "windows.bytes",
                           "windows.teams[].ranks[]",
                           "windows.note",
+                          "tuner_plugin.version",
+                          "results[].tuner.own.time_us",
                           "verdict.reasons[].message"})
     CHECK(seen.count(key) == 1);
 }
@@ -180,7 +202,7 @@ BenchReport as_in_json(BenchReport report) {
 }
 
 TEST_CASE("a saved report is printed as the run printed it", "[gpu][report]") {
-  for (const BenchReport& made : {gpu_report(), cpu_report(), window_report()}) {
+  for (const BenchReport& made : {gpu_report(), cpu_report(), window_report(), tuned_report()}) {
     const BenchReport report = as_in_json(made);
     const Verdict verdict = judge(report, {}, {});
     const std::string saved = bench_json(report, verdict);
@@ -218,6 +240,9 @@ TEST_CASE("a report says which rows moved directly between windows", "[report]")
   const std::string titles = csv_titles(report.spec), row = csv_row(report, report.rows[4]);
   CHECK(std::count(titles.begin(), titles.end(), ',') == std::count(row.begin(), row.end(), ','));
   CHECK(text_header(*report.header, false).find("team of ranks 0-1\n") != std::string::npos);
+  CHECK(text_header(*tuned_report().header, false)
+            .find("# tuner plugin: Scales, version 5 of libnccl-tuner-x.so\n") !=
+        std::string::npos);
   const std::string apart = text_header(*apart_window_report().header, false);
   CHECK(apart.find("teams of ranks 0, 1\n") != std::string::npos);
   CHECK(apart.find("#   collectives take the staged path: not all ranks map each other's "
