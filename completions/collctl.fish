@@ -144,7 +144,7 @@ complete -c collctl -n '__fish_seen_subcommand_from topo' -l xml -r -F -d 'write
 complete -c collctl -n '__fish_seen_subcommand_from plan' -s e -l max-bytes -x -d 'largest size'
 complete -c collctl -n '__fish_seen_subcommand_from plan' -l bytes -x -d 'this size only'
 complete -c collctl -n '__fish_seen_subcommand_from topo plan' -l nodes -x -d 'how many such nodes'
-complete -c collctl -n '__fish_seen_subcommand_from plan' -l op -x -a 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier' -d 'the collective'
+complete -c collctl -n '__fish_seen_subcommand_from plan' -l op -x -a 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier alltoallv hypercube' -d 'the collective, or pattern of messages'
 complete -c collctl -n '__fish_seen_subcommand_from plan' -l algo -x -a 'ring tree tree-split pairwise doubling rooted-tree bruck halving one-shot two-shot collnet all' -d 'algorithms to choose from, comma separated'
 complete -c collctl -n '__fish_seen_subcommand_from plan' -l proto -x -a 'simple ll ll128 all' -d 'protocols to choose from, comma separated'
 complete -c collctl -n '__fish_seen_subcommand_from plan' -s v -l verbose -d 'what the search tried, and the times each size was weighed by'
