@@ -251,10 +251,11 @@ Result<TaskSpec> settle_line(const ParsedLine& line, LaunchOptions& launch, cons
 
 Status check_shrink(const LaunchOptions& launch, const DeviceChoice& choice) {
   if (!launch.shrink || !choice.on_gpus) return {};
-  return Error(ErrorCode::usage,
-               "--on-loss shrink with GPU ranks: what kernels that wait for a lost GPU leave in the "
-               "others' memory is not known",
-               "--device cpu measures with CPU ranks");
+  return Error(
+      ErrorCode::usage,
+      "--on-loss shrink with GPU ranks: what kernels that wait for a lost GPU leave in the "
+      "others' memory is not known",
+      "--device cpu measures with CPU ranks");
 }
 
 Status check_gpus(const std::string& host, int ranks, int gpus, bool share) {
