@@ -329,8 +329,13 @@ bool says_cannot_connect(const Error& error) {
 double unacknowledged_s(const tcp_info& info) {
   // A connection that was silent for long has heard nothing for long either: sent again counts, or
   // probes that are not answered, where this host has no route to send at all.
-  const bool probing = info.tcpi_probes >= kOverdueSendings;
-  if (!probing && (info.tcpi_unacked == 0 || info.tcpi_retransmits < kOverdueSendings)) return 0;
+  // Where waits are long, once and no answer for long.
+  const auto overdue = [&](uint32_t sendings) {
+    return sendings >= kOverdueSendings ||
+           (sendings == 1 && info.tcpi_last_data_sent >= kOverdueMs);
+  };
+  const bool probing = overdue(info.tcpi_probes);
+  if (!probing && (info.tcpi_unacked == 0 || !overdue(info.tcpi_retransmits))) return 0;
   // Nor is the time since the last acknowledgement the answer, then, but all waits to send again,
   // each twice the one before, and the time since the last sending. tcpi_rto is the wait that comes
   // next, or, while probing, the first.

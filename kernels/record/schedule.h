@@ -13,7 +13,8 @@ struct Schedule {
   std::vector<std::vector<Event>> parts;
 };
 
-// Runs the work's algorithm on the recorder, with made-up scratch where it has none. Error (usage) when no algorithm serves it.
+// Runs the work's algorithm on the recorder, with made-up scratch where it has none. Error (usage)
+// when no algorithm serves it.
 Result<Schedule> record(const Work& work);
 
 }  // namespace collctl::kernels

@@ -136,6 +136,15 @@ TEST_CASE("for how long nothing was acknowledged is the sum of all waits") {
   CHECK_THAT(unacknowledged_s(probing), Catch::Matchers::WithinAbs(3.1, 0.02));
   probing.tcpi_probes = probing.tcpi_backoff = 2;
   CHECK(unacknowledged_s(probing) == 0);  // 0.65 s
+
+  tcp_info slow{};  // a way whose answers take long
+  slow.tcpi_probes = slow.tcpi_backoff = 1;
+  slow.tcpi_rto = 1'500'000;
+  slow.tcpi_last_ack_recv = 60'000;
+  slow.tcpi_last_data_sent = 900;
+  CHECK(unacknowledged_s(slow) == 0);
+  slow.tcpi_last_data_sent = 2100;
+  CHECK_THAT(unacknowledged_s(slow), Catch::Matchers::WithinAbs(3.6, 1e-6));
 }
 
 namespace {
