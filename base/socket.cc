@@ -301,6 +301,9 @@ constexpr const char* kBetweenHosts =
     "look at what is between the two hosts (route, cable, firewall): collctl doctor -H with both "
     "tries all ways";
 constexpr uint32_t kOverdueMs = 1000, kOverdueSendings = 2;  // what a few lost packets do not take
+// Of the kernel: the answer to a sending is not older than it, and the least wait to send again is
+// 200 ms.
+constexpr uint32_t kAnswerMs = 100;
 constexpr std::string_view kNoConnection = "no connection before the deadline";
 }  // namespace
 
@@ -329,10 +332,11 @@ bool says_cannot_connect(const Error& error) {
 double unacknowledged_s(const tcp_info& info) {
   // A connection that was silent for long has heard nothing for long either: sent again counts, or
   // probes that are not answered, where this host has no route to send at all.
-  // Where waits are long, once and no answer for long.
+  // Where waits are long, once and no answer for long: who only does not read answers at once.
+  const bool unanswered = info.tcpi_last_data_sent >= kOverdueMs &&
+                          info.tcpi_last_ack_recv >= info.tcpi_last_data_sent + kAnswerMs;
   const auto overdue = [&](uint32_t sendings) {
-    return sendings >= kOverdueSendings ||
-           (sendings == 1 && info.tcpi_last_data_sent >= kOverdueMs);
+    return sendings >= kOverdueSendings || (sendings == 1 && unanswered);
   };
   const bool probing = overdue(info.tcpi_probes);
   if (!probing && (info.tcpi_unacked == 0 || !overdue(info.tcpi_retransmits))) return 0;

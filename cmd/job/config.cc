@@ -43,6 +43,11 @@ void fields(JsonRecord& io, Roster& roster) {
   io.field("members", roster.task.members, size_t(std::max(roster.task.job_size, 1)), 0,
            roster.task.job_size - 1);
   io.field("done", roster.task.done);
+  const auto most = size_t(std::max(roster.task.job_size, 1));
+  io.list(
+      "groups", roster.task.groups,
+      [&](std::vector<int>& ranks) { io.field("ranks", ranks, most, 0, roster.task.job_size - 1); },
+      most);
   io.field("start_timeout_s", roster.start_timeout_s, 0, 1e6);
   io.field("one_host", roster.one_host);
   io.field("hosts", roster.hosts);

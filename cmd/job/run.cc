@@ -324,7 +324,7 @@ void TaskJob::go_on(const Regrouped& found) {
   start_began_ns_ = now_ns();
   asked_before_ns_ = launcher::asked_ns();
   sink_.shrunk({found.lost, int(members_.size())});
-  Roster roster{.task = {members_, int(ranks_.size()), sink_.done()},
+  Roster roster{.task = {members_, int(ranks_.size()), sink_.done(), sink_.groups()},
                 .start_timeout_s = options_.start_timeout_s};
   for (const int member : members_) {
     roster.hosts.push_back(ranks_[size_t(member)].end.host);

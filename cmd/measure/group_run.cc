@@ -22,8 +22,9 @@ constexpr int64_t kReasonMs = 1000;  // how far the whole's news may be behind t
 
 class GroupRun {
  public:
-  GroupRun(const BenchSpec& spec, runtime::Communicator& whole, BenchSink& sink)
-      : spec_(spec), whole_(whole), sink_(sink) {}
+  GroupRun(const BenchSpec& spec, runtime::Communicator& whole, BenchSink& sink,
+           const Continued* continued)
+      : spec_(spec), whole_(whole), sink_(sink), continued_(continued) {}
   Status run();
 
  private:
@@ -34,9 +35,27 @@ class GroupRun {
   const BenchSpec& spec_;
   runtime::Communicator& whole_;
   BenchSink& sink_;
+  const Continued* const continued_;  // null: no ranks were lost before
 };
 
+// What is left of the groups that began, by the numbers that their ranks have now; a group that is
+// lost is empty.
+Groups left_of(const Continued& continued) {
+  Groups left;
+  for (const std::vector<int>& group : continued.groups) {
+    std::vector<int>& mine = left.emplace_back();
+    for (int rank = 0; rank < int(continued.members.size()); ++rank)
+      if (std::ranges::count(group, continued.members[size_t(rank)]) > 0) mine.push_back(rank);
+  }
+  return left;
+}
+
 Result<Groups> GroupRun::find_groups() {
+  if (continued_ != nullptr) {
+    Groups left = left_of(*continued_);
+    if (group_of(left, whole_.rank()) >= 0) return left;
+    return Error(ErrorCode::defect, "this rank is in none of the groups that the launcher knows");
+  }
   if (spec_.split.by_rank()) return groups_of(spec_.split, whole_.size());
   // A rank that cannot tell where it is lets all end alike.
   Result<int> node = spec_.split.by == SplitBy::numa ? numa_node(whole_) : Result<int>(0);
@@ -107,8 +126,8 @@ Status GroupRun::run() {
 }
 
 Status GroupRun::run_in(runtime::Communicator& group, const Groups& groups) {
-  Together together(whole_, group, groups, sink_, op_timeout(spec_));
-  Status ran = BenchRun(spec_, group, sink_, nullptr, &together).run();
+  Together together(whole_, group, groups, sink_, op_timeout(spec_), continued_);
+  Status ran = BenchRun(spec_, group, sink_, nullptr, &together, continued_).run();
   if (ran) {
     ran = group.finalize(Deadline::after_seconds(kGroupFinishSeconds));
     if (ran) return ran;
@@ -118,8 +137,9 @@ Status GroupRun::run_in(runtime::Communicator& group, const Groups& groups) {
 
 }  // namespace
 
-Status run_in_group(const BenchSpec& spec, runtime::Communicator& whole, BenchSink& sink) {
-  return GroupRun(spec, whole, sink).run();
+Status run_in_group(const BenchSpec& spec, runtime::Communicator& whole, BenchSink& sink,
+                    const Continued* continued) {
+  return GroupRun(spec, whole, sink, continued).run();
 }
 
 }  // namespace collctl::cmd

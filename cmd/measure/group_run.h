@@ -8,6 +8,8 @@ namespace collctl::cmd {
 
 // All ranks of the job together. What fails in one group ends all of them: its error comes back in
 // the job's numbers of ranks, and the whole has been told.
-Status run_in_group(const BenchSpec& spec, runtime::Communicator& whole, BenchSink& sink);
+// `continued`: the whole is of those that are left, and the groups are what is left of them.
+Status run_in_group(const BenchSpec& spec, runtime::Communicator& whole, BenchSink& sink,
+                    const Continued* continued = nullptr);
 
 }  // namespace collctl::cmd

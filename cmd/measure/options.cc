@@ -118,8 +118,7 @@ Status check_shrink(const ParsedLine& line, const BenchSpec& spec) {
     const char* why;
   };
   for (const Refused& refused :
-       {Refused{"split", "groups keep in step over all ranks, and a loss in one holds up all"},
-        {"vs", "the other library's communicator would be lost as well"},
+       {Refused{"vs", "the other library's communicator would be lost as well"},
         {"window", "lost ranks' windows stay mapped by the others"},
         {"stragglers", "waits are counted over a whole run"},
         {"trace", "a trace tells of one communicator"},
@@ -137,6 +136,11 @@ Status check_shrink(const ParsedLine& line, const BenchSpec& spec) {
   if (spec.soak)
     return usage(
         "--on-loss shrink has no meaning for the soak: its operations have no rows to go on with");
+  if (spec.split && has_root(spec.collective))
+    return usage(
+        format("--split with --on-loss shrink and {}: roots count within each group, and "
+               "would be others after a loss",
+               name_of(spec.collective)));
   if (!check_ranks(spec.collective, 3))
     return usage(format("--on-loss shrink: {} works with 1, 2, 4, 8, ... ranks only",
                         name_of(spec.collective)));

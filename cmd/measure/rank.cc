@@ -102,7 +102,7 @@ class LeftSink : public BenchSink {
     BenchRow told = row;
     in_job_numbers(members_, told);
     told.root = runtime::in_numbers_of(members_, row.root);
-    told.ranks = int(members_.size());
+    if (row.group < 0) told.ranks = int(members_.size());  // a group knows its own
     inner_.row(told);
   }
   void closing(const BenchClosing& closing) override { in_numbers(closing, &BenchSink::closing); }
@@ -196,6 +196,7 @@ Status bench_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, 
     Status ran = with_communicator(
         {task_of(spec), id, rank, size, sink}, options, nullptr,
         [&](runtime::Communicator& communicator) {
+          if (spec.split) return run_in_group(spec, communicator, left, continued);
           return BenchRun(spec, communicator, left, nullptr, nullptr, continued).run();
         });
     if (!ran) return runtime::in_numbers_of(members, std::move(ran.error()));

@@ -63,6 +63,7 @@ Status check_ranks_and_roots(const BenchSpec& spec, int ranks) {
 
 Status check_groups(const BenchSpec& spec, const Groups& groups) {
   for (size_t i = 0; i < groups.size(); ++i) {
+    if (groups[i].empty()) continue;  // all of it is lost (--on-loss shrink)
     COLL_TRY(check_group(spec, int(groups[i].size()), group_name(int(i), groups[i])));
     if (spec.roots == std::vector<int>{-1} && has_root(spec.collective) &&
         groups[i].size() != groups[0].size())

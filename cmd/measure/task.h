@@ -54,6 +54,8 @@ struct Continued {
   std::vector<int> members;  // the ranks left, by their numbers in the job, ascending; empty: all
   int job_size = 0;          // of those that began
   uint64_t done = 0;         // of the task, as TaskSink::done() has counted
+  // Those that began, by the job's numbers, as TaskSink::groups() knows them; empty: none.
+  std::vector<std::vector<int>> groups = {};
 };
 
 // Where a task's results go: called on the rank, in the launcher's process, or by what passes them
@@ -72,6 +74,7 @@ class TaskSink {
   // In the launcher's process: how much of the task has come so far; what comes after that is lost
   // with a rank, and done again by the others.
   virtual uint64_t done() const { return 0; }
+  virtual std::vector<std::vector<int>> groups() const { return {}; }
   virtual void shrunk(const Shrunk&) {}
 };
 

@@ -42,7 +42,7 @@ void Together::GroupSink::phase(int, const std::string& name) {
 }
 
 Together::Together(runtime::Communicator& whole, runtime::Communicator& group, const Groups& groups,
-                   BenchSink& sink, double timeout_s)
+                   BenchSink& sink, double timeout_s, const Continued* continued)
     : whole_(whole),
       group_(group),
       groups_(groups),
@@ -50,6 +50,7 @@ Together::Together(runtime::Communicator& whole, runtime::Communicator& group, c
       sink_(sink),
       own_sink_(*this),
       timeout_s_(timeout_s),
+      continued_(continued),
       stream_(whole),
       at_once_(whole, stream_, timeout_s) {}
 
@@ -57,12 +58,6 @@ int Together::largest() const {
   size_t most = 0;
   for (const auto& members : groups_) most = std::max(most, members.size());
   return int(most);
-}
-
-int Together::smallest() const {
-  size_t least = size_t(whole_.size());
-  for (const auto& members : groups_) least = std::min(least, members.size());
-  return int(least);
 }
 
 // A group that has to tell of a failure of its own has had its time before.
@@ -132,6 +127,8 @@ Status Together::hand_over() {
       in_job_numbers(groups_[g], row);
       row.group = int(g);
       row.group_ranks = int(groups_[g].size());
+      if (continued_ != nullptr && groups_[g].size() < continued_->groups[g].size())
+        row.ranks = row.group_ranks;
       row.slowest_group = groups.size() > 1 && &groups[g] == &*slowest;
       sink_.row(row);
     }

@@ -19,14 +19,13 @@ namespace collctl::cmd {
 class Together {
  public:
   Together(runtime::Communicator& whole, runtime::Communicator& group, const Groups& groups,
-           BenchSink& sink, double timeout_s);
+           BenchSink& sink, double timeout_s, const Continued* continued = nullptr);
 
   runtime::Communicator& whole() { return whole_; }
   const Groups& groups() const { return groups_; }
   BenchSink& sink() { return sink_; }          // the job's
   BenchSink& own_sink() { return own_sink_; }  // this group's: keeps what hand_over() delivers
-  int largest() const;                         // ranks of the largest group, and of the smallest
-  int smallest() const;
+  int largest() const;                         // ranks of the largest group
 
   // What every rank brought, by the job's numbers.
   Result<std::vector<Bytes>> gather(ByteView mine);
@@ -68,6 +67,7 @@ class Together {
   BenchSink& sink_;
   GroupSink own_sink_;
   const double timeout_s_;
+  const Continued* const continued_;
   double slowest_s_ = 0;  // what is expected of the slowest group until the next meeting
   bool whole_failed_ = false;
   runtime::Stream stream_;  // of the whole

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 
 #include "base/format.h"
 #include "cmd/report/document_file.h"
@@ -108,9 +109,38 @@ uint64_t Reporter::done() const {
   return report_.rows.empty() ? 0 : report_.rows.back().number + 1;
 }
 
+// Every group that had ranks then has its row.
+bool Reporter::is_whole(uint64_t number) const {
+  const auto of_it = [&](const BenchRow& row) { return row.number == number; };
+  const auto first = std::ranges::find_if(report_.rows, of_it);
+  if (first->group < 0) return true;
+  std::set<int> lost;
+  for (const LossLine& loss : report_.losses)
+    if (loss.at_row <= size_t(first - report_.rows.begin()))
+      lost.insert(loss.lost.ranks.begin(), loss.lost.ranks.end());
+  const auto was_there = [&](const GroupLine& group) {
+    return std::ranges::any_of(group.ranks, [&](int rank) { return !lost.contains(rank); });
+  };
+  return std::ranges::count_if(report_.rows, of_it) >=
+         std::ranges::count_if(report_.header->groups, was_there);
+}
+
+std::vector<std::vector<int>> Reporter::groups() const {
+  std::lock_guard lock(mutex_);
+  std::vector<std::vector<int>> all;
+  if (report_.header)
+    for (const GroupLine& group : report_.header->groups) all.push_back(group.ranks);
+  return all;
+}
+
 void Reporter::shrunk(const Shrunk& shrunk) {
   std::lock_guard lock(mutex_);
   progress_.clear();
+  // What only some groups have had their rows of is measured again by all.
+  if (!report_.rows.empty() && !is_whole(report_.rows.back().number))
+    std::erase_if(report_.rows, [last = report_.rows.back().number](const BenchRow& row) {
+      return row.number == last;
+    });
   for (const LostRanks& lost : shrunk.lost) {
     report_.losses.push_back({lost, shrunk.ranks_left, report_.rows.size()});
     if (!speaks_) continue;

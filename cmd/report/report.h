@@ -127,6 +127,7 @@ class Reporter : public BenchSink {
   void trace(const BenchTrace& trace) override;
   void phase(int rank, const std::string& name) override;
   uint64_t done() const override;
+  std::vector<std::vector<int>> groups() const override;
   void shrunk(const Shrunk& shrunk) override;
   // Writes what is left and returns the exit code.
   int finish(const JobOutcome& outcome);
@@ -139,6 +140,7 @@ class Reporter : public BenchSink {
     base::Fd fd;
     Status status;  // of the first write that failed
   };
+  bool is_whole(uint64_t number) const;
   void put_line(const std::string& line);
   void put_trace(const std::string& text);
   Status write_files(const Verdict& verdict);

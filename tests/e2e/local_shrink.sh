@@ -41,12 +41,12 @@ is_incomplete() { # $1: exactly those are lost; $2: what is said of the data
   [ "$(lost_ranks)" = "$1" ] || fail "lost are '$(lost_ranks)', expected '$1'"
 }
 rows() { grep -c '^ *[0-9][0-9]* ' "$out"; }
-few=(-b 64K -e 512K --iters 400 --warmup 1)
+few=(-b 64K -e 512K --iters 600 --warmup 1)
 
 for op in allreduce sendrecv alltoall barrier "allgather --transport net" "reduce --root 1"; do
   case_is "a rank is killed in $op"
   # shellcheck disable=SC2086
-  begin 4 $op "${few[@]}"
+  if [ "$op" = barrier ]; then begin 4 barrier --iters 300000; else begin 4 $op "${few[@]}"; fi
   kill -KILL "${pids[2]}"
   end
   if [ "$op" = barrier ]; then is_incomplete 2 "not checked"; else is_incomplete 2; fi
@@ -144,6 +144,40 @@ for round in $(seq 12); do
   [ $rc != 8 ] || has_out "Out of bounds values : 0 OK"
 done
 
+# By the report: group, its rows, and how many of them were measured by how many ranks fewer than it began with.
+groups() {
+  python3 - "$report" <<'PYTHON'
+import json, sys
+found = {}
+for row in json.load(open(sys.argv[1]))["results"]:
+    rows, fewer = found.setdefault(row["group"], (set(), set()))
+    rows.add(row["bytes"])
+    fewer.add(row.get("ranks", 0))
+print("; ".join(f"{group}: {len(rows)} {max(fewer)}" for group, (rows, fewer) in sorted(found.items())))
+PYTHON
+}
+
+case_is "a rank of a group is lost: its group goes on without it, the others as they were"
+begin 6 allreduce --split mod:2 "${few[@]}"
+kill -KILL "${pids[2]}"
+end
+is_incomplete 2
+[ "$(groups)" = "0: 4 2; 1: 4 0" ] || fail "groups: $(groups)"
+
+case_is "a whole group is lost"
+begin 5 allreduce --split mod:2 "${few[@]}"
+kill -KILL "${pids[1]}" "${pids[3]}"
+end
+is_incomplete "1 3"
+case $(groups) in "0: 4 0" | "0: 4 0; 1: "[0-4]" 0") ;; *) fail "groups: $(groups)" ;; esac
+
+case_is "rank 0 and one of another group are lost"
+begin 6 allreduce --split 3 "${few[@]}"
+kill -KILL "${pids[0]}" "${pids[5]}"
+end
+is_incomplete "0 5"
+has_out "group"
+
 case_is "what cannot be combined is refused by name"
 refused() { # the words that are named, then the line
   local word=$1
@@ -153,7 +187,7 @@ refused() { # the words that are named, then the line
   has_err "$word"
   has_err "--on-loss shrink"
 }
-refused --split allreduce --split 2
+refused --split broadcast --split 2
 refused --window allreduce --window
 refused --stragglers allreduce --stragglers
 refused --trace allreduce --trace "$work/trace.json"

@@ -75,7 +75,7 @@ Result<base::Mapping> map_shared(int fd, size_t bytes) {
     return base::errno_error(ErrorCode::lost, "inspect shared memory", errno);
   if (!S_ISREG(facts.st_mode) || facts.st_size < 0 || uint64_t(facts.st_size) < bytes)
     return Error(ErrorCode::lost,
-                 format("passed a descriptor that is not {} bytes of shared memory", bytes));
+                 format("a descriptor was passed that is not {} bytes of shared memory", bytes));
   void* block = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (block == MAP_FAILED)
     return base::errno_error(ErrorCode::unavailable,

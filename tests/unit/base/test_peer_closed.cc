@@ -145,6 +145,8 @@ TEST_CASE("for how long nothing was acknowledged is the sum of all waits") {
   CHECK(unacknowledged_s(slow) == 0);
   slow.tcpi_last_data_sent = 2100;
   CHECK_THAT(unacknowledged_s(slow), Catch::Matchers::WithinAbs(3.6, 1e-6));
+  slow.tcpi_last_ack_recv = 2104;  // it was answered
+  CHECK(unacknowledged_s(slow) == 0);
 }
 
 namespace {

@@ -321,7 +321,7 @@ TEST_CASE("what only GPUs can is no option of CPU ranks", "[cmd]") {
   CHECK(bench_error("allreduce --split mod:") ==
         "--split mod:: expected 4 or div:4, mod:2, and:0x7, or:0x7, host or numa");
   for (const char* other :
-       {"split 2", "vs nccl", "window", "stragglers", "trace f", "thresholds f", "baseline f",
+       {"vs nccl", "window", "stragglers", "trace f", "thresholds f", "baseline f",
         "save-baseline f", "rank-mode thread", "join 127.0.0.1:5000 --rank 0 --size 2"}) {
     const std::string line = std::string("allreduce --on-loss shrink --") + other;
     INFO(line);
@@ -330,7 +330,10 @@ TEST_CASE("what only GPUs can is no option of CPU ranks", "[cmd]") {
   CHECK(bench_error("hypercube --on-loss shrink") ==
         "--on-loss shrink: hypercube works with 1, 2, 4, 8, ... ranks only");
   CHECK(bench_error("soak --on-loss shrink").rfind("--on-loss shrink has no meaning", 0) == 0);
-  CHECK(bench("allreduce --split 2 --on-loss abort").split.text() == "2");
+  CHECK(bench("allreduce --split 2 --on-loss shrink").split.text() == "2");
+  CHECK(bench_error("broadcast --split 2 --on-loss shrink") ==
+        "--split with --on-loss shrink and broadcast: roots count within each group, and would be "
+        "others after a loss");
   CHECK(bench_error("soak --split 2") == "--split has no meaning for the soak");
   CHECK(bench_error("barrier --vs nccl") == "--vs nccl: NCCL has no barrier");
   CHECK(bench_error("gather --vs nccl --vs-config default,tree") ==

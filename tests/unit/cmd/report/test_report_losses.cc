@@ -126,3 +126,31 @@ TEST_CASE("a report counts what is done, and tells of a loss where it happens", 
     records.push_back(json::parse(line)["record"].get<std::string>());
   CHECK(records == std::vector<std::string>{"header", "result", "lost", "result", "verdict"});
 }
+
+TEST_CASE("what only some groups have had their rows of is measured again", "[cmd][losses]") {
+  BenchReport report = after_a_loss();
+  report.header->groups = {{{0}, {"a"}}, {{1, 2}, {"a", "b"}}};
+  Console console(-1, -1);
+  Reporter reporter(console, {}, report.spec, true);
+  reporter.header(*report.header);
+  CHECK(reporter.groups() == std::vector<std::vector<int>>{{0}, {1, 2}});
+  const auto say = [&](uint64_t number, int group) {
+    BenchRow told = report.rows[0];
+    told.number = number;
+    told.group = group;
+    reporter.row(told);
+  };
+  say(0, 0);
+  say(0, 1);
+  say(1, 0);
+  reporter.shrunk({{kLost}, 2});
+  CHECK(reporter.done() == 1);  // group 1 has no row 1
+  say(1, 0);
+  say(1, 1);
+  CHECK(reporter.done() == 2);
+  // From here on group 0 is no more.
+  reporter.shrunk({{{{0}, "a", "rank 0 was killed", ""}}, 1});
+  say(2, 1);
+  reporter.shrunk({{}, 1});
+  CHECK(reporter.done() == 3);
+}
