@@ -21,18 +21,23 @@ using transport::LinkSpec;
 constexpr uint32_t kWireTag = 0x57495245;
 constexpr uint32_t kMaxEdgesOfPair = 4 * kernels::kMaxChannels;
 
-std::string edge_text(const Edge& e) {
-  return format("channel {} of rank {} -> rank {}", e.channel, e.from, e.to);
-}
-
-}  // namespace
-
-namespace {
-
 // In place of a row of the table of transports.
 constexpr size_t kNoRow = 100;
 // A link's purpose, where it is a relay's.
 constexpr uint32_t kRelayPurpose = 1u << 16;
+
+// What this rank has to do for an edge whose data another rank's GPU sends.
+enum class Part : uint8_t {
+  whole,   // the edge has no relay
+  source,  // its data it is
+  offer,   // the relay: has the memory that the source writes to
+  sender,  // the relay: sends it
+  target,
+};
+
+std::string edge_text(const Edge& e) {
+  return format("channel {} of rank {} -> rank {}", e.channel, e.from, e.to);
+}
 
 }  // namespace
 
@@ -43,15 +48,6 @@ struct Wire::Table {
   }
   std::vector<kernels::Fifo*> send, recv;
   kernels::ChannelLinks links;
-};
-
-// What this rank has to do for an edge whose data another rank's GPU sends.
-enum class Part : uint8_t {
-  whole,   // the edge has no relay
-  source,  // its data it is
-  offer,   // the relay: has the memory that the source writes to
-  sender,  // the relay: sends it
-  target,
 };
 
 // An edge that is becoming a link.
