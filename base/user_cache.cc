@@ -16,7 +16,7 @@ namespace {
 // Empty where the variables name no absolute path, or are another user's (set-uid).
 std::string cache_root() {
   if (::getauxval(AT_SECURE) != 0) return "";
-  const std::string given = environment("XDG_CACHE_HOME").value_or("");
+  std::string given = environment("XDG_CACHE_HOME").value_or("");
   if (given.starts_with('/')) return given;
   const std::string home = environment("HOME").value_or("");
   return home.starts_with('/') ? home + "/.cache" : "";

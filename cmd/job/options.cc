@@ -17,9 +17,10 @@ Status check_join(const ParsedLine& line, const LaunchOptions& launch) {
     if (!launch.join.empty() && !line.has(other))
       return usage(format("--join needs --rank R and --size N; --{} is missing", other));
   }
-  if (launch.join.empty())
-    return line.has("token-file") ? Status(usage("--token-file is for --join HOST:PORT"))
-                                  : Status();
+  if (launch.join.empty()) {
+    if (line.has("token-file")) return usage("--token-file is for --join HOST:PORT");
+    return {};
+  }
   if (line.has("ranks")) return usage("--ranks has no meaning with --join; --size is the number");
   if (launch.join_rank >= launch.join_size)
     return usage(format("--rank {}: expected 0..{}, because --size is {}", launch.join_rank,

@@ -1,6 +1,7 @@
 #include "cmd/plan/pattern.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/format.h"
 #include "cmd/verify/row.h"
@@ -43,7 +44,7 @@ Result<PatternChoice> choose_pattern(const BenchOp& op, uint64_t count,
   mine.rank = op == kAllToAllV ? uneven_totals(shape.nranks).busiest_rank : 0;
   const RowKey key{.collective = op, .type = kernels::DataType::float32, .size = {0, count}};
   // Nothing is at these addresses, and nobody looks.
-  const auto address = [](uintptr_t at) { return reinterpret_cast<void*>(at); };
+  const auto address = [](uintptr_t at) { return std::bit_cast<void*>(at); };
   const std::vector<Submission> submissions =
       submissions_at(key, {mine.rank, shape.nranks, 0}, address(uintptr_t{1} << 20),
                      address(uintptr_t{1} << 60), false);

@@ -23,7 +23,6 @@ namespace {
 
 using base::KnobId;
 using kernels::Collective;
-using topology::Finding;
 using topology::Severity;
 
 Result<std::vector<uint64_t>> interpret_plan_sizes(const ParsedLine& line,
