@@ -1,5 +1,7 @@
 #include "kernels/record/schedule.h"
 
+#include <bit>
+
 #include "base/format.h"
 #include "kernels/algo/algorithms.h"
 #include "kernels/algo/dispatch.h"
@@ -124,7 +126,7 @@ const char* name_of(Verb verb) {
 Result<Schedule> record(const Work& asked) {
   Work work = asked;
   if (scratch_bytes(work) > 0 && work.scratch == nullptr)
-    work.scratch = reinterpret_cast<void*>(kScratch + (uintptr_t{work.channel} << 40));
+    work.scratch = std::bit_cast<void*>(kScratch + (uintptr_t{work.channel} << 40));
   Keeper keeper;
   RecordBackend backend(work, keeper);
   if (!run_algorithm(backend, work))
