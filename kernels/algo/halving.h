@@ -84,23 +84,16 @@ COLL_FN void halving_reduce_scatter(Backend& backend, const Work& work) {
   }
 }
 
-struct Halving {
+// Bruck's messages, the other way.
+struct Halving : Bruck {
   static constexpr uint32_t kServes = collective_bit(Collective::reduce_scatter);
   COLL_NO_EXEC_CHECK
   template <class Backend>
   COLL_FN static void run(Backend& backend, const Work& work) {
     halving_reduce_scatter(backend, work);
   }
-  static uint64_t steps(Collective, int nranks) { return static_cast<uint64_t>(nranks - 1); }
-  static uint64_t sent_elements(Collective, int nranks, uint64_t count, int, int) {
-    return count * static_cast<uint64_t>(nranks - 1);
-  }
   static uint64_t scratch_parts(int nranks) {
     return nranks > 2 ? static_cast<uint64_t>(halving_first(nranks)) : 0;
-  }
-  template <class Visit>
-  static void partners(int rank, int nranks, int root, Visit visit) {
-    Bruck::partners(rank, nranks, root, visit);
   }
 };
 

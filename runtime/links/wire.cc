@@ -123,7 +123,9 @@ void Wire::fill_spec(Pending& p, uint32_t purpose) const {
   if (options_.nic_of) spec.nic = options_.nic_of(p.edge);
   for (int i = 0; i < kernels::kProtocolCount; ++i) {
     if (options_.settings->slot_bytes[i] == 0) continue;
-    if (i == int(kernels::Protocol::ll128) && options_.wants_ll128 && !options_.wants_ll128(p.edge))
+    // What a relay sends goes over the network, which has no LL128.
+    if (i == int(kernels::Protocol::ll128) &&
+        (p.part != Part::whole || (options_.wants_ll128 && !options_.wants_ll128(p.edge))))
       continue;
     spec.geometry[i] = {options_.settings->slot_bytes[i], options_.settings->slot_count};
   }

@@ -99,7 +99,8 @@ std::vector<NoP2p> no_p2p_of(int rank, const HostGroups& hosts, std::span<const 
 std::vector<topology::RelayedLink> relayed_of(int rank, const Joined& joined,
                                               std::span<const RankFacts> all_facts) {
   std::vector<topology::RelayedLink> mine;
-  for (topology::RelayedLink link : topology::relayed_links(joined.cluster)) {
+  const int place = place_of(rank, joined.world);
+  for (topology::RelayedLink link : topology::relayed_links(joined.cluster, place)) {
     for (int* each : {&link.from, &link.to, &link.by}) *each = joined.world[size_t(*each)];
     if (link.from != rank && link.to != rank && link.by != rank) continue;
     const transport::PeerInfo& from = all_facts[size_t(link.from)].info;

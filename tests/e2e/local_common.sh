@@ -9,8 +9,8 @@ out=$work/out err=$work/err
 say() { printf '%s\n' "$*"; }
 fail() {
   say "FAILED: $case: $*"
-  sed 's/^/    out: /' "$out" | head -40
-  sed 's/^/    err: /' "$err" | head -20
+  sed 's/^/    out: /' "$out" | cut -c1-600 | head -40
+  sed 's/^/    err: /' "$err" | cut -c1-600 | head -30
   failures=$((failures + 1))
 }
 case_is() { case=$1; say "- $case"; }

@@ -2,54 +2,17 @@
 # Jobs over external network plugins, which alone connect the ranks (--transport net).
 # Usage: net_plugin.sh PATH/collctl FOLDER-OF-THE-TESTS'-PLUGINS. Exit 1 when a case failed.
 set -u
-export CUDA_VISIBLE_DEVICES=-1  # CPU ranks, on machines with GPUs as well
-collctl=$(realpath "$1")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failures=0
-out=$work/out err=$work/err
+. "$(dirname "$0")/plugin_common.sh"
 # Copies: processes of theirs are told from those of other tests by their path.
 cp -r "$2" "$work/plugins"
 plugins=$work/plugins
-
-say() { printf '%s\n' "$*"; }
-fail() {
-  say "FAILED: $case: $*"
-  sed 's/^/    out: /' "$out" | cut -c1-300 | head -20
-  sed 's/^/    err: /' "$err" | cut -c1-600 | head -30
-  failures=$((failures + 1))
-}
-case_is() { case=$1; say "- $case"; }
-has_err() { grep -qF -- "$1" "$err" || fail "standard error lacks '$1'"; }
-has_out() { grep -qF -- "$1" "$out" || fail "standard output lacks '$1'"; }
-ends_with() { [ "$codes" = "$1" ] || fail "exit codes are '$codes', expected '$1'"; }
-# Four ranks that meet by address; rank $odd_rank, when set, gets the variables of `odd` instead of those of `all`.
-# `hosts`, when set, are the hosts that the ranks say they are on.
-run() {
-  local r pid pids=() port=$((29500 + RANDOM % 2000))
-  : >"$out"; : >"$err"
-  for r in 1 2 3 0; do
-    local mine=("${all[@]}")
-    [ "${odd_rank:-}" = $r ] && mine=("${odd[@]}")
-    [ ${#hosts[@]} -gt 0 ] && mine+=("COLLCTL_HOSTID=${hosts[$r]}")
-    env "${mine[@]}" COLLCTL_TOKEN=a-token-of-the-tests timeout -k 5 180 "$collctl" run \
-      --join 127.0.0.1:$port --rank $r --size 4 "$@" </dev/null >>"$out" 2>>"$err" &
-    pids+=($!)
-  done
-  codes=
-  for pid in "${pids[@]}"; do wait "$pid"; codes="$codes$? "; done
-}
 bench=(allreduce --transport net -b 4 -e 256K -f 16 --json)
 odd=(COLLCTL_DEBUG=WARN)
-hosts=()
-right() {
-  [ "$(grep -o '"wrong":[-0-9]*' "$out" | sort -u)" = '"wrong":0' ] || fail "data was wrong or not checked"
-}
 
 for version in 6 7 8 9 10 11 12; do
   case_is "a job over a plugin of version $version"
   all=("COLLCTL_NET_PLUGIN=$plugins/libnccl-net-fake$version.so" COLLCTL_NET=wires)
-  run "${bench[@]}" -v
+  join "${bench[@]}" -v
   ends_with "0 0 0 0 "
   has_out '"via":"NET/Wires/'
   has_err "NET/Plugin : version $version begins"
@@ -59,67 +22,67 @@ for version in 6 7 8 9 10 11 12; do
   done
   right
   all+=(FAKE_PLUGIN_FAIL=init)
-  run "${bench[@]}"
+  join "${bench[@]}"
   ends_with "3 3 3 3 "
   has_err "init failed: system error (2); it said: init was to fail"
 done
 
 case_is "a plugin that does not say how much has arrived"
 all=("COLLCTL_NET_PLUGIN=$plugins/libnccl-net-fake6.so" COLLCTL_NET=wires FAKE_PLUGIN_NONSENSE=no-size)
-run "${bench[@]}"
+join "${bench[@]}"
 ends_with "0 0 0 0 "
 has_out '"via":"NET/Wires/'
 right
-run alltoall --transport net -b 4 -e 256K -f 16 --json
+join alltoall --transport net -b 4 -e 256K -f 16 --json
 ends_with "0 0 0 0 "
 right
 
 case_is "by name on the command line"
 all=("COLLCTL_NET_PLUGIN=$plugins/libnccl-net-fake12.so")
-run "${bench[@]}" --net wires
+join "${bench[@]}" --net wires
 ends_with "0 0 0 0 "
 has_out '"via":"NET/Wires/'
 all=()
-run "${bench[@]}" --net nowhere
+join "${bench[@]}" --net nowhere
 ends_with "3 3 3 3 "
 has_err "network 'nowhere', which is neither ib nor socket"
 
 case_is "by NCCL's variable, as the log tells it"
 all=("NCCL_NET_PLUGIN=$plugins/libnccl-net-fake12.so")
-run "${bench[@]}" -v
+join "${bench[@]}" -v
 ends_with "0 0 0 0 "
 has_err "Using network Wires"
 has_err "NET/Wires : Using wire0 (10000 Mb/s), wire1 (10000 Mb/s), version 12 of"
 
 case_is "a plugin that is named and fails at its start ends the job, unless another network is named"
 all=("COLLCTL_NET_PLUGIN=$plugins/libnccl-net-fake12.so" FAKE_PLUGIN_FAIL=init)
-run "${bench[@]}" -v --net socket
+join "${bench[@]}" -v --net socket
 ends_with "0 0 0 0 "
-run "${bench[@]}"
+join "${bench[@]}"
 ends_with "3 3 3 3 "
 has_err "network plugin Wires"
 has_err "init failed: system error (2); it said: init was to fail"
 has_err "COLLCTL_NET_PLUGIN=none"
 for none in nowhere "$plugins/libnccl-net-nowhere.so"; do
   all=("NCCL_NET_PLUGIN=$none")
-  run "${bench[@]}"
+  join "${bench[@]}"
   ends_with "3 3 3 3 "
   has_err "NCCL_NET_PLUGIN=$none: network plugin '$none'"
 done
 all=(NCCL_NET_PLUGIN=none)
-run "${bench[@]}"
+join "${bench[@]}"
 ends_with "0 0 0 0 "
 
 case_is "one that was asked for by name does not"
 all=(COLLCTL_NET=nowhere)
-run "${bench[@]}"
+join "${bench[@]}"
 ends_with "3 3 3 3 "
 has_err "network 'nowhere', which is neither ib nor socket: network plugin 'nowhere': libnccl-net-nowhere.so"
 
 case_is "a rank without the plugin is named"
 all=("COLLCTL_NET_PLUGIN=$plugins/libnccl-net-fake12.so" COLLCTL_NET=wires)
 odd_rank=3
-run "${bench[@]}"
+join "${bench[@]}"
 odd_rank=
 has_err "has no network plugin, and rank"
 has_err "rank 3"
@@ -127,13 +90,13 @@ case $codes in *0*) fail "exit codes are '$codes'" ;; esac
 
 case_is "a plugin that fails in an operation ends the job with its word"
 all=("COLLCTL_NET_PLUGIN=$plugins/libnccl-net-fake12.so" FAKE_PLUGIN_FAIL=isend:5)
-run "${bench[@]}"
+join "${bench[@]}"
 ends_with "5 5 5 5 "
 has_err "isend failed: system error (2); it said: isend was to fail"
 
 case_is "a receive that the plugin never tells of ends the job at the deadline"
 all=("COLLCTL_NET_PLUGIN=$plugins/libnccl-net-fake12.so" FAKE_PLUGIN_NONSENSE=stuck-receive)
-run "${bench[@]}" --op-timeout 3
+join "${bench[@]}" --op-timeout 3
 case $codes in *0*) fail "exit codes are '$codes'" ;; esac  # who sees a peer go before its word says 5
 has_err "waits for"
 
@@ -143,7 +106,7 @@ sums=(allreduce --algo collnet -b 4 -e 256K -f 16 --json)
 for version in 6 7 8 9 10 11 12; do
   case_is "sums by the network of a plugin of version $version"
   all=("COLLCTL_NET_PLUGIN=$plugins/libnccl-net-reduces$version.so")
-  run "${sums[@]}"
+  join "${sums[@]}"
   ends_with "0 0 0 0 "
   has_out '"algorithm":"collnet"'
   has_out '"via":"COLLNET/Sums/'
@@ -151,13 +114,13 @@ for version in 6 7 8 9 10 11 12; do
 done
 
 case_is "every type and operation, by the network"
-run allreduce --algo collnet -b 40000 -e 40000 --dtype all --op all --iters 2 --warmup 1 --json
+join allreduce --algo collnet -b 40000 -e 40000 --dtype all --op all --iters 2 --warmup 1 --json
 ends_with "0 0 0 0 "
 right
 
 case_is "a rank without the plugin is named, and all refuse"
 odd_rank=3
-run "${sums[@]}"
+join "${sums[@]}"
 odd_rank=
 ends_with "2 2 2 2 "
 has_err "collnet needs in-network reduction, and there is none: rank 3 (host "
@@ -166,14 +129,14 @@ has_err "uses no network plugin"
 # The rank that stands still is a head: the others wait for it in the network, which does not know it.
 case_is "a rank that stands still inside a sum by the network is named by all"
 all+=(COLLCTL_FAULT=stall:rank=2:channel=0:step=3)
-run "${sums[@]}" --channels 1 --op-timeout 3
+join "${sums[@]}" --channels 1 --op-timeout 3
 unset 'all[-1]'
 ends_with "6 6 6 6 "
 has_err "rank 2"
 
 case_is "a network that fails in an operation ends the job with its word"
 all+=(FAKE_PLUGIN_FAIL=iallreduce:5)
-run "${sums[@]}"
+join "${sums[@]}"
 ends_with "5 5 5 5 "
 has_err "network plugin Sums"
 has_err "iallreduce failed: system error (2); it said: iallreduce was to fail"

@@ -2,48 +2,14 @@
 # Jobs and plans with tuner plugins (tests/fake_plugins/tuner.h).
 # Usage: tuner_plugin.sh PATH/collctl FOLDER-OF-THE-TESTS'-PLUGINS. Exit 1 when a case failed.
 set -u
-export CUDA_VISIBLE_DEVICES=-1  # CPU ranks, on machines with GPUs as well
-collctl=$(realpath "$1")
+. "$(dirname "$0")/plugin_common.sh"
 plugins=$(realpath "$2")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failures=0
-out=$work/out err=$work/err
-
-say() { printf '%s\n' "$*"; }
-fail() {
-  say "FAILED: $case: $*"
-  sed 's/^/    out: /' "$out" | cut -c1-400 | head -20
-  sed 's/^/    err: /' "$err" | cut -c1-600 | head -30
-  failures=$((failures + 1))
-}
-case_is() { case=$1; say "- $case"; }
-has_err() { grep -qF -- "$1" "$err" || fail "standard error lacks '$1'"; }
-has_out() { grep -qF -- "$1" "$out" || fail "standard output lacks '$1'"; }
 lacks_out() { ! grep -qF -- "$1" "$out" || fail "standard output has '$1'"; }
-ends_with() { [ "$codes" = "$1" ] || fail "exit codes are '$codes', expected '$1'"; }
-# Four ranks that meet by address; rank $odd_rank, when set, gets the variables of `odd` instead of those of `all`.
-join() {
-  local r pid pids=() port=$((29500 + RANDOM % 2000))
-  : >"$out"; : >"$err"
-  for r in 1 2 3 0; do
-    local mine=("${all[@]}")
-    [ "${odd_rank:-}" = $r ] && mine=("${odd[@]}")
-    env "${mine[@]}" COLLCTL_TOKEN=a-token-of-the-tests timeout -k 5 120 "$collctl" run \
-      --join 127.0.0.1:$port --rank $r --size 4 "$@" </dev/null >>"$out" 2>>"$err" &
-    pids+=($!)
-  done
-  codes=
-  for pid in "${pids[@]}"; do wait "$pid"; codes="$codes$? "; done
-}
 one() {
   env "${all[@]}" timeout -k 5 120 "$collctl" "$@" </dev/null >"$out" 2>"$err"
   codes="$? "
 }
 bench=(allreduce -b 4 -e 256K -f 16 --json)
-right() {
-  [ "$(grep -o '"wrong":[-0-9]*' "$out" | sort -u)" = '"wrong":0' ] || fail "data was wrong or not checked"
-}
 
 for version in 3 4 5 6; do
   case_is "a job with a tuner of version $version"

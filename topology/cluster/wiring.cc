@@ -1,6 +1,7 @@
 #include "topology/cluster/wiring.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -17,9 +18,9 @@ int to_child(const Cluster& cluster, int channel, int node, int child_node, cons
 
 class RelayFinder {
  public:
-  explicit RelayFinder(const Cluster& cluster) : cluster_(cluster) {}
+  RelayFinder(const Cluster& cluster, std::optional<int> rank) : cluster_(cluster), rank_(rank) {}
 
-  std::vector<RelayedLink> all() {
+  std::vector<RelayedLink> find() {
     const auto relays = [](const ClusterNode& node) {
       return std::ranges::any_of(node.relay, [](const std::vector<int>& of_rank) {
         return std::ranges::any_of(of_rank, [](int by) { return by >= 0; });
@@ -29,8 +30,6 @@ class RelayFinder {
     for (int rank = 0; rank < cluster_.ranks(); ++rank) node_of_.push_back(cluster_.node_of(rank));
     for (channel_ = 0; channel_ < cluster_.channels(); ++channel_) {
       uses_.clear();
-      for (int node = 0; node < cluster_.nodes(); ++node)
-        uses_.push_back(net_use(cluster_, channel_, node));
       seen_.clear();
       add_ring();
       add_tree();
@@ -41,44 +40,55 @@ class RelayFinder {
  private:
   void add_ring() {
     const std::vector<int>& ring = cluster_.rings[size_t(channel_)];
-    for (size_t i = 0; i < ring.size(); ++i) {
-      const int from = ring[i];
-      add(from, ring[(i + 1) % ring.size()], uses_[size_t(node_of_[size_t(from)])].ring_out);
-    }
+    for (size_t i = 0; i < ring.size(); ++i)
+      add(ring[i], ring[(i + 1) % ring.size()], [](const NetUse& use) { return use.ring_out; });
   }
   void add_tree() {
     const std::vector<TreePlace>& tree = cluster_.trees[size_t(channel_)];
     for (int rank = 0; rank < int(tree.size()); ++rank) {
-      const int node = node_of_[size_t(rank)];
-      const NetUse& use = uses_[size_t(node)];
-      if (const int up = tree[size_t(rank)].up; up >= 0) add(rank, up, use.tree_up);
-      for (const int down : tree[size_t(rank)].down) {
-        const int child = down < 0 ? node : node_of_[size_t(down)];
-        if (child != node) add(rank, down, to_child(cluster_, channel_, node, child, use));
-      }
+      const TreePlace& place = tree[size_t(rank)];
+      if (place.up >= 0) add(rank, place.up, [](const NetUse& use) { return use.tree_up; });
+      for (const int down : place.down)
+        if (down >= 0)
+          add(rank, down, [&](const NetUse& use) {
+            const int node = node_of_[size_t(rank)], child = node_of_[size_t(down)];
+            return to_child(cluster_, channel_, node, child, use);
+          });
     }
   }
-  void add(int from, int to, int device) {
+  template <class DeviceOf>
+  void add(int from, int to, const DeviceOf& device_of) {
     const int node = node_of_[size_t(from)];
-    if (device < 0 || node == node_of_[size_t(to)] || !seen_.emplace(from, to).second) return;
+    if (node == node_of_[size_t(to)] || !concerns(node, to)) return;
+    const int device = device_of(use(node));
+    if (device < 0 || !seen_.emplace(from, to).second) return;
     const int first = cluster_.first_rank[size_t(node)];
     const auto& relay = cluster_.node(node).relay;
     const int by = relay.empty() ? -1 : relay[size_t(from - first)][size_t(device)];
     if (by >= 0) found_.push_back({channel_, from, to, first + by, device});
   }
+  bool concerns(int from_node, int to) const {
+    return !rank_ || to == *rank_ || from_node == node_of_[size_t(*rank_)];
+  }
+  const NetUse& use(int node) {
+    const auto known = uses_.find(node);
+    if (known != uses_.end()) return known->second;
+    return uses_.emplace(node, net_use(cluster_, channel_, node)).first->second;
+  }
 
   const Cluster& cluster_;
+  const std::optional<int> rank_;
   int channel_ = 0;
   std::vector<int> node_of_;
-  std::vector<NetUse> uses_;  // by node
+  std::map<int, NetUse> uses_;  // of the channel, by node
   std::set<std::pair<int, int>> seen_;
   std::vector<RelayedLink> found_;
 };
 
 }  // namespace
 
-std::vector<RelayedLink> relayed_links(const Cluster& cluster) {
-  return RelayFinder(cluster).all();
+std::vector<RelayedLink> relayed_links(const Cluster& cluster, std::optional<int> rank) {
+  return RelayFinder(cluster, rank).find();
 }
 
 CollNetChain collnet_chain(const Cluster& cluster, int channel, int node) {

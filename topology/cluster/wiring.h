@@ -1,6 +1,7 @@
 // Which network device each link of one rank uses on that rank's node: what `plan` shows and what a
 // run connects are both this. Pure; threads: values.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "topology/cluster/cluster.h"
@@ -37,7 +38,8 @@ struct RelayedLink {
   int by = 0;      // the rank of the sender's node that is next to
   int device = 0;  // of ClusterNode::nets there
 };
-// Each link once, by channel. Where a ring and a tree both have it, it is the ring's.
-std::vector<RelayedLink> relayed_links(const Cluster& cluster);
+// Each link once, by channel. Where a ring and a tree both have it, it is the ring's. With a rank
+// only those that leave its node or lead to it.
+std::vector<RelayedLink> relayed_links(const Cluster& cluster, std::optional<int> rank = {});
 
 }  // namespace collctl::topology

@@ -32,6 +32,11 @@ Error no_such_device(int ordinal, int count) {
 
 }  // namespace
 
+MemoryHandle memory_handle(const PeerInfo& self, const PeerInfo& peer, const DeviceFacts& facts) {
+  if (self.process_hash == peer.process_hash) return MemoryHandle::pointer;
+  return facts.fd_handles ? MemoryHandle::descriptor : MemoryHandle::ipc;
+}
+
 Result<int> Device::count() {
   COLL_TRY(start_driver());
   int count = 0;

@@ -37,6 +37,14 @@ struct DeviceFacts {
   std::optional<FabricPlace> fabric;
 };
 
+// How a rank gets at the GPU memory of another of its host.
+enum class MemoryHandle : uint8_t {
+  pointer,     // they are one process
+  descriptor,  // that the owner pushes
+  ipc,         // by name, where GPU or driver has no descriptors
+};
+MemoryHandle memory_handle(const PeerInfo& self, const PeerInfo& peer, const DeviceFacts& facts);
+
 class Device {
  public:
   // GPUs this process may use (CUDA_VISIBLE_DEVICES applies). Error: no driver, or it does not

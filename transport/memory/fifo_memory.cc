@@ -13,6 +13,7 @@ constexpr size_t kLine = 128;
 constexpr size_t kPage = 4096;
 constexpr size_t kMostWhy = 200;
 constexpr size_t kLargeSlots = 4 * kPage;  // from here on slots start on a page of their own
+constexpr size_t kDevicePage = 2u << 20;
 constexpr uint64_t kMagic = 0x31304f464946434cu;
 
 struct BlockHead {
@@ -62,6 +63,10 @@ Result<FifoLayout> fifo_layout(const FifoGeometry (&geometry)[kernels::kProtocol
   }
   layout.total_bytes = round_up(at, kPage);
   return layout;
+}
+
+size_t exported_bytes(const FifoGeometry& geometry) {
+  return round_up(size_t(geometry.slot_bytes) * geometry.slot_count, kDevicePage);
 }
 
 Result<base::Mapping> private_fifo_memory(const FifoLayout& layout) {

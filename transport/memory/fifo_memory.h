@@ -32,6 +32,10 @@ struct FifoLayout {
 Result<FifoLayout> fifo_layout(const FifoGeometry (&geometry)[kernels::kProtocolCount],
                                bool simple_elsewhere = false);
 
+// Of slots in a GPU's memory that other devices read or write: whole pages of the device, for what
+// has none of them to itself cannot be exported.
+size_t exported_bytes(const FifoGeometry& geometry);
+
 // Zeroed private memory of this process with the head written.
 Result<base::Mapping> private_fifo_memory(const FifoLayout& layout);
 // Writes the head into a zeroed block.

@@ -70,16 +70,19 @@ Result<void*> NetLink::make_block(const Services& services, FifoLayout& layout) 
 
 // The rank whose data it is writes there already: there is no other place for it.
 Status NetLink::register_relays_slots() {
-  const DeviceMemory& slots = spec_.relay->slots();
-  if (slots.data() == nullptr) return {};
+  if (device_slots().data() == nullptr) return {};
+  Status registered = register_slots();
+  if (registered) return {};
+  Error error = std::move(registered.error()).within("send another GPU's data (PXN)");
+  if (error.hint.empty()) error.hint = "NCCL_PXN_DISABLE=1 goes without";
+  return error;
+}
+
+Status NetLink::register_slots() {
+  const DeviceMemory& slots = device_slots();
   std::string how;
-  auto registered = connection_->register_device_memory(slots.data(), slots.bytes(), how);
-  if (!registered) {
-    Error error = std::move(registered.error()).within("send another GPU's data (PXN)");
-    if (error.hint.empty()) error.hint = "NCCL_PXN_DISABLE=1 goes without";
-    return error;
-  }
-  stages_[size_t(Protocol::simple)].memory = *registered;
+  COLL_ASSIGN(stages_[size_t(Protocol::simple)].memory,
+              connection_->register_device_memory(slots.data(), slots.bytes(), how));
   via_ += "/GDRDMA";
   why_ = "GPU memory by " + how;
   return {};
@@ -98,18 +101,10 @@ void NetLink::try_device_slots(const Services& services) {
   const NicGdr& rule = spec_.nic.gdr;
   const std::string& forbidden = sending() ? rule.no_read : rule.no_write;
   if (!forbidden.empty()) return stage_on_host(forbidden);
-  // Whole pages of the device: what has none of them to itself cannot be exported.
-  constexpr size_t kPage = 2u << 20;
-  const size_t bytes = (size_t(simple.slot_bytes) * simple.slot_count + kPage - 1) / kPage * kPage;
-  auto memory = DeviceMemory::make(services.device, bytes, false);
+  auto memory = DeviceMemory::make(services.device, exported_bytes(simple), false);
   if (!memory) return stage_on_host(memory.error().chain());
   device_slots_ = std::move(*memory);
-  std::string how;
-  auto registered = connection_->register_device_memory(device_slots_.data(), bytes, how);
-  if (!registered) return stage_on_host(registered.error().chain());
-  stages_[size_t(Protocol::simple)].memory = *registered;
-  via_ += "/GDRDMA";
-  why_ = "GPU memory by " + how;
+  if (Status registered = register_slots(); !registered) stage_on_host(registered.error().chain());
 }
 
 Status NetLink::make_stage(Protocol protocol, void* block, const FifoLayout& layout) {

@@ -64,6 +64,7 @@ class NetLink : public Link {
     return spec_.relay != nullptr ? spec_.relay->slots() : device_slots_;
   }
   Status register_relays_slots();
+  Status register_slots();
   void try_device_slots(const Services& services);
   Result<void*> make_block(const Services& services, FifoLayout& layout);
   Status make_stage(kernels::Protocol protocol, void* block, const FifoLayout& layout);

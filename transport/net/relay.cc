@@ -17,7 +17,6 @@ using kernels::Protocol;
 
 namespace {
 
-enum class Passed : uint8_t { pointer, descriptor, ipc };  // how the GPU's memory gets there
 // Parts of the connection's key.
 constexpr uint64_t kBlock = 1, kSlots = 2, kBell = 3;
 
@@ -26,8 +25,8 @@ Offers<RelayMemory>& relay_offers() {
   return instance;
 }
 
-bool is_one_process(const LinkSpec& spec) {
-  return spec.self.process_hash == spec.peer.process_hash;
+MemoryHandle handle_of(const LinkSpec& spec, const Services& services) {
+  return memory_handle(spec.self, spec.peer, services.device->facts());
 }
 
 Error malformed(const LinkSpec& spec) {
@@ -119,11 +118,9 @@ Result<std::shared_ptr<RelayMemory>> RelayMemory::make(const LinkSpec& spec,
     return Error(ErrorCode::defect, "a relay without a GPU, or without a descriptor channel");
   COLL_ASSIGN([[maybe_unused]] const bool reached, device->reaches(spec.peer));
   auto made = std::make_shared<RelayMemory>();
-  FifoGeometry geometry[kernels::kProtocolCount];
-  std::ranges::copy(spec.geometry, geometry);
-  geometry[int(Protocol::ll128)] = {};  // as of every network link
-  on_device = on_device && geometry[int(Protocol::simple)].slot_bytes != 0;
-  COLL_ASSIGN(made->layout_, fifo_layout(geometry, on_device));
+  const FifoGeometry& simple = spec.geometry[int(Protocol::simple)];
+  on_device = on_device && simple.slot_bytes != 0;
+  COLL_ASSIGN(made->layout_, fifo_layout(spec.geometry, on_device));
   const size_t bytes = made->layout_.total_bytes;
   {
     const base::PreferredNode near(base::pci_numa_node(device->facts().bus_id));
@@ -133,12 +130,8 @@ Result<std::shared_ptr<RelayMemory>> RelayMemory::make(const LinkSpec& spec,
     COLL_ASSIGN(made->pinned_, PinnedMemory::over(device, made->mapping_.get(), bytes));
   }
   if (on_device) {
-    const FifoGeometry& simple = geometry[int(Protocol::simple)];
-    // Whole pages of the device: what has none of them to itself cannot be exported.
-    constexpr size_t kPage = 2u << 20;
-    const size_t slots =
-        (size_t(simple.slot_bytes) * simple.slot_count + kPage - 1) / kPage * kPage;
-    COLL_ASSIGN(made->slots_, DeviceMemory::make(device, slots, device->facts().fd_handles));
+    COLL_ASSIGN(made->slots_,
+                DeviceMemory::make(device, exported_bytes(simple), device->facts().fd_handles));
   }
   COLL_ASSIGN(made->bell_, base::make_bell());
   return made;
@@ -162,17 +155,17 @@ class RelayOffer : public Endpoint {
   Result<Bytes> offer(Deadline deadline) {
     ByteWriter blob;
     RelayMemory& memory = *memory_;
-    if (is_one_process(spec_)) {
+    const MemoryHandle handle = handle_of(spec_, services_);
+    blob.put(handle);
+    if (handle == MemoryHandle::pointer) {
       COLL_ASSIGN(offer_, relay_offers().put(memory_));
-      blob.put(Passed::pointer).put(offer_.token());
-      return blob.take();
+      return blob.put(offer_.token()).take();
     }
-    const bool by_descriptor = services_.device->facts().fd_handles;
-    blob.put(by_descriptor ? Passed::descriptor : Passed::ipc).put(memory.slots_.bytes());
+    blob.put(memory.slots_.bytes());
     COLL_TRY(push(kBlock, memory.file_.get(), deadline));
     COLL_TRY(push(kBell, memory.bell_.get(), deadline));
     if (memory.slots_.bytes() == 0) return blob.take();
-    if (by_descriptor) {
+    if (handle == MemoryHandle::descriptor) {
       COLL_ASSIGN(const base::Fd fd, memory.slots_.export_fd());
       COLL_TRY(push(kSlots, fd.get(), deadline));
     } else {
@@ -195,15 +188,15 @@ class RelayOffer : public Endpoint {
 Result<std::shared_ptr<RelayMemory>> RelayMemory::take(const LinkSpec& spec,
                                                        const Services& services, ByteView blob,
                                                        Deadline deadline) {
-  if (!is_one_process(spec)) {
+  if (handle_of(spec, services) != MemoryHandle::pointer) {
     auto memory = std::make_shared<RelayMemory>();
     COLL_TRY(memory->import(spec, services, blob, deadline));
     return memory;
   }
   ByteReader reader(blob);
-  const auto passed = reader.get<Passed>();
+  const auto handle = reader.get<MemoryHandle>();
   const auto token = reader.get<Offers<RelayMemory>::Token>();
-  if (!reader.ok() || !reader.at_end() || passed != Passed::pointer) return malformed(spec);
+  if (!reader.ok() || !reader.at_end() || handle != MemoryHandle::pointer) return malformed(spec);
   std::shared_ptr<RelayMemory> memory = relay_offers().take(token);
   if (memory == nullptr)
     return Error(ErrorCode::lost,
@@ -215,21 +208,19 @@ Result<std::shared_ptr<RelayMemory>> RelayMemory::take(const LinkSpec& spec,
 Status RelayMemory::import(const LinkSpec& spec, const Services& services, ByteView blob,
                            Deadline deadline) {
   ByteReader reader(blob);
-  const auto passed = reader.get<Passed>();
+  const auto handle = reader.get<MemoryHandle>();
   const auto slot_bytes = reader.get<uint64_t>();
-  const bool named = passed == Passed::ipc && slot_bytes != 0;
+  const bool named = handle == MemoryHandle::ipc && slot_bytes != 0;
   const IpcName name = named ? reader.get<IpcName>() : IpcName{};
-  if (!reader.ok() || !reader.at_end() || (passed != Passed::descriptor && passed != Passed::ipc))
+  if (!reader.ok() || !reader.at_end() ||
+      (handle != MemoryHandle::descriptor && handle != MemoryHandle::ipc))
     return malformed(spec);
   const auto pull = [&](uint64_t part) {
     return services.fds->recv_fd(spec.peer.rank, edge_key(spec, services.comm_hash, part),
                                  deadline);
   };
-  FifoGeometry geometry[kernels::kProtocolCount];
-  std::ranges::copy(spec.geometry, geometry);
-  geometry[int(Protocol::ll128)] = {};
-  const FifoGeometry& simple = geometry[int(Protocol::simple)];
-  COLL_ASSIGN(layout_, fifo_layout(geometry, slot_bytes != 0));
+  const FifoGeometry& simple = spec.geometry[int(Protocol::simple)];
+  COLL_ASSIGN(layout_, fifo_layout(spec.geometry, slot_bytes != 0));
   if (slot_bytes != 0 && slot_bytes < uint64_t(simple.slot_bytes) * simple.slot_count)
     return Error(ErrorCode::lost,
                  format("{} offers {} bytes for {} slots of {}", peer_text(spec.peer), slot_bytes,

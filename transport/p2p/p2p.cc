@@ -16,8 +16,6 @@ namespace {
 using kernels::Protocol;
 
 // By what the other end gets at an end's memory.
-enum class MemoryHandle : uint8_t { pointer, descriptor, ipc };
-
 const char* via_text(MemoryHandle handle) {
   switch (handle) {
     case MemoryHandle::pointer:
@@ -122,9 +120,7 @@ class P2pEndpoint : public Endpoint {
         device_(services.device),
         fds_(services.fds),
         comm_hash_(services.comm_hash) {
-    handle_ = spec.self.process_hash == spec.peer.process_hash ? MemoryHandle::pointer
-              : device_->facts().fd_handles                    ? MemoryHandle::descriptor
-                                                               : MemoryHandle::ipc;
+    handle_ = memory_handle(spec.self, spec.peer, device_->facts());
   }
 
   Result<Bytes> describe(Deadline deadline) override {
