@@ -1,7 +1,6 @@
 // The planner's part with a tuner (tuner.h): the table that it edits, and the choice that follows.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <iterator>
 
 #include "base/format.h"
@@ -225,7 +224,7 @@ Result<detail::Chosen> detail::tuned(const Operation& op, const CommShape& shape
   TunerAnswer& answer = *asked;
   if (const std::string odd = nonsense_of(answer); !odd.empty())
     return ours(ErrorCode::unavailable, odd);
-  const bool edited = std::memcmp(&before, &answer.table, sizeof before) != 0;
+  const bool edited = answer.table != before;
   const Entry least = least_of(answer.table);
   const auto channels_text = [&] {
     return answer.channels == 0

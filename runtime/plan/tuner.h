@@ -22,6 +22,7 @@ namespace collctl::runtime {
 struct TunerTable {
   static constexpr int kAlgorithms = 7, kProtocols = 3;
   float us[kAlgorithms][kProtocols];  // below 0: cannot be had
+  bool operator==(const TunerTable&) const = default;
 };
 struct TunerQuestion {
   kernels::Collective collective{};

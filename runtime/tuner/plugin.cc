@@ -198,7 +198,7 @@ Status PluginTuner::init(uint64_t communicator, const HostGroups& hosts) {
     return error;
   }
   started_ = true;
-  if (warns_ && std::memcmp(&before, &start.constants, sizeof before) != 0)
+  if (warns_ && start.constants != before)
     COLL_WARN(
         "{} changes the constants of NCCL's model, which has no effect here: only its table of "
         "times has",

@@ -67,7 +67,7 @@ class LoopbackEndpoint : public Endpoint {
       return Error(ErrorCode::defect, "connect before describe on a receiving end");
     void* block = shared_->memory.get();
     return std::unique_ptr<Link>(std::make_unique<MemoryLink>(
-        block, layout_, spec_, "P2P/direct pointer", shared_, std::move(lending_)));
+        block, layout_, spec_, "P2P/direct pointer", shared_, lending_));
   }
 
  private:

@@ -150,7 +150,7 @@ Lending get_lending(ByteReader& blob) {
 }
 
 MemoryLink::MemoryLink(void* block, const FifoLayout& layout, const LinkSpec& spec, std::string via,
-                       std::shared_ptr<void> keep, Lending lending)
+                       std::shared_ptr<void> keep, const Lending& lending)
     : via_(std::move(via) + (lending.possible ? "/CMA" : "")), keep_(std::move(keep)) {
   if (!lending.why_not.empty()) why_ = "messages are copied twice, not by CMA: " + lending.why_not;
   for (int p = 0; p < kernels::kProtocolCount; ++p)

@@ -61,7 +61,7 @@ Lending get_lending(ByteReader& blob);
 class MemoryLink : public Link {
  public:
   MemoryLink(void* block, const FifoLayout& layout, const LinkSpec& spec, std::string via,
-             std::shared_ptr<void> keep, Lending lending);
+             std::shared_ptr<void> keep, const Lending& lending);
   kernels::Fifo* fifo(kernels::Protocol protocol) override;
   const std::string& via() const override { return via_; }
   std::string why() const override { return why_; }

@@ -64,7 +64,7 @@ class ShmEndpoint : public Endpoint {
       return Error(ErrorCode::defect, "connect before describe on a receiving end");
     void* block = memory_->mapping.get();
     return std::unique_ptr<Link>(
-        std::make_unique<MemoryLink>(block, layout_, spec_, "SHM", memory_, std::move(lending_)));
+        std::make_unique<MemoryLink>(block, layout_, spec_, "SHM", memory_, lending_));
   }
 
  private:

@@ -45,6 +45,7 @@ struct TunerConstants {
   double base_us[kTunerAlgorithms][kTunerProtocols];
   double hop_us[3][kTunerAlgorithms][kTunerProtocols];
   double caps[5][4][3];  // LL, Ring LL128, Tree LL128, Tree, NVLSTree; the first of all channels
+  bool operator==(const TunerConstants&) const = default;
 };
 static_assert(sizeof(TunerConstants) == (21 + 63 + 60) * 8);
 
