@@ -19,7 +19,7 @@ constexpr int64_t kMostWakeups = 16;
 
 // A look takes about a microsecond, an interrupt some; a turn of somebody else milliseconds.
 constexpr int64_t kLostNs = 500'000;
-constexpr int64_t kSharedNs = 20'000'000, kLongestSharedNs = 1'000'000'000;
+constexpr int64_t kSharedNs = 1'000'000;
 
 constexpr int kSleeps = 9;
 constexpr int64_t kSleepNs = 50'000;
@@ -71,12 +71,7 @@ void WaitPolicy::slept(int64_t waited_ns) {
 
 void WaitPolicy::lost_core(int64_t now_ns) {
   if (terms_.least_ns == terms_.most_ns) return;  // crowded, or asked for: as it is
-  const int64_t until = shared_until_ns_.load(std::memory_order_relaxed);
-  const int64_t last = shared_for_ns_.load(std::memory_order_relaxed);
-  const bool again = until != 0 && now_ns - until < 2 * last;
-  const int64_t now_for = again ? std::min(2 * last, kLongestSharedNs) : kSharedNs;
-  shared_for_ns_.store(now_for, std::memory_order_relaxed);
-  shared_until_ns_.store(now_ns + now_for, std::memory_order_relaxed);
+  shared_until_ns_.store(now_ns + kSharedNs, std::memory_order_relaxed);
 }
 
 Patience::Next Patience::next(int64_t now_ns) {

@@ -38,9 +38,8 @@ class WaitPolicy {
   int64_t awake_ns() const { return awake_ns_.load(std::memory_order_relaxed); }
   // A wait that came to sleep was over after this long, sleep and all.
   void slept(int64_t waited_ns);
-  // Between two looks of a thread that was awake others had its core: nobody spins for a while, and
-  // the longer the sooner this comes again. Who sleeps is run before those that spun their turn
-  // away.
+  // Between two looks of a thread that was awake others had its core: nobody spins for a while. Who
+  // sleeps is run before those that spun their turn away.
   void lost_core(int64_t now_ns);
   bool has_core(int64_t now_ns) const {
     return now_ns >= shared_until_ns_.load(std::memory_order_relaxed);
@@ -49,7 +48,7 @@ class WaitPolicy {
  private:
   const Terms terms_;
   std::atomic<int64_t> awake_ns_;
-  std::atomic<int64_t> shared_until_ns_{0}, shared_for_ns_{0};
+  std::atomic<int64_t> shared_until_ns_{0};
 };
 
 class Patience {
