@@ -44,10 +44,7 @@ inline Proof prove(const Secret& secret, Role role, const Nonce& listener, const
   const std::string_view word = role == Role::connector  ? "collctl connector 2"
                                 : role == Role::listener ? "collctl listener 2"
                                                          : "collctl session 2";
-  return hmac_sha256(secret, {{reinterpret_cast<const uint8_t*>(word.data()), word.size()},
-                              listener,
-                              connector,
-                              greeting});
+  return hmac_sha256(secret, {base::bytes_of(word), listener, connector, greeting});
 }
 
 inline Session session_of(const Secret& secret, bool connector, const Nonce& of_listener,

@@ -15,6 +15,10 @@ namespace collctl::base {
 using Bytes = std::vector<uint8_t>;
 using ByteView = std::span<const uint8_t>;
 
+inline ByteView bytes_of(std::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
 class ByteWriter {
  public:
   template <class T>
@@ -30,9 +34,7 @@ class ByteWriter {
     bytes_.insert(bytes_.end(), v.begin(), v.end());
     return *this;
   }
-  ByteWriter& put_string(std::string_view v) {
-    return put_bytes({reinterpret_cast<const uint8_t*>(v.data()), v.size()});
-  }
+  ByteWriter& put_string(std::string_view v) { return put_bytes(bytes_of(v)); }
   // The bytes alone, as the last thing of a record.
   ByteWriter& put_rest(ByteView v) {
     const size_t at = bytes_.size();

@@ -46,7 +46,7 @@ Status start(const CheckRun& run, NodeJob& job) {
       ChildProcess::start({.argv = argv_of(run, job), .own_session = true, .dies_with_us = true}));
   if (!run.launch.hosts.hosts.empty()) {
     const std::string text = launcher::hostfile_text(run.launch_of({job.host}).hosts);
-    job.child->write({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+    job.child->write(base::bytes_of(text));
   }
   job.child->close_input();
   job.limits = run.options.limits;

@@ -304,6 +304,10 @@ ChainEnd end_of_chain(const std::map<int, int>& waits, int rank) {
   return {rank, false};
 }
 
+bool started(const std::string& phase) {
+  return !phase.empty() && phase != "bootstrap" && phase != "connect";
+}
+
 bool died(const RankFacts& r) {
   if (!r.exited || r.ended_by_us || r.end.error) return false;
   return r.end.exit_signal != 0 || r.end.exit_code != 0 || r.end.phase != "done";

@@ -23,6 +23,8 @@ struct RankFacts {
   bool left_behind = false;  // it was lost, and the others went on
 };
 
+// Past the phases that the start-up deadline covers.
+bool started(const std::string& phase);
 // The rank died, or ended without success and without a word, by itself.
 bool died(const RankFacts& rank);
 // Why it is lost to the others, of one that neither left them in order nor waits

@@ -9,15 +9,15 @@
 #include "base/log.h"
 #include "cmd/job/config.h"
 #include "cmd/job/device_choice.h"
+#include "cmd/job/inquiry.h"
 #include "cmd/job/interrupt.h"
 #include "cmd/job/job_status.h"
 #include "cmd/job/last_words.h"
+#include "cmd/job/members.h"
 #include "cmd/job/modes.h"
 #include "cmd/job/rank_output.h"
-#include "cmd/job/regroup.h"
 #include "cmd/job/root_cause.h"
 #include "cmd/job/start.h"
-#include "cmd/job/status_door.h"
 #include "launcher/ssh/prompt.h"
 
 namespace collctl::cmd {
@@ -27,26 +27,14 @@ using launcher::Event;
 using launcher::EventKind;
 using launcher::FrameType;
 
-constexpr double kSendSeconds = 10;     // a frame to a rank that reads
 constexpr double kSettleSeconds = 1.5;  // after the first failure: time for the others' own words
 constexpr double kStartSlack = 1.5;  // the ranks' own start-up deadline comes first: it knows more
 constexpr double kLeastStart = 1;    // of ranks on hosts that were up at the last moment
 constexpr double kStoppedSeconds = 86400;  // by Ctrl-Z, at most
 constexpr double kForever = 1e6;
-constexpr double kDoingSeconds = 1;     // for ranks to say what they do
 constexpr double kLeastWaitTold = 0.5;  // of a job whose time is up
 constexpr double kKillSeconds = 10;     // SIGKILL to gone, at most
 constexpr double kAgentSeconds = 2;     // to hear of it from an agent, which is else let go
-constexpr int64_t kRegroupLookMs =
-    200;  // how often who has not left a broken communicator is looked at
-// What survivors are told without any rank's number: theirs are other than the job's by then.
-constexpr const char* kHaltWord = "its communicator has lost a rank";
-constexpr int kFewestLeft = 2;  // that can go on without the lost: one alone has no peer
-
-// Past the phases that the start-up deadline covers.
-bool started(const std::string& phase) {
-  return !phase.empty() && phase != "bootstrap" && phase != "connect";
-}
 
 class TaskJob {
  public:
@@ -72,15 +60,11 @@ class TaskJob {
   void handle_exit(const Event& event);
   void handle_lost(Event& event);
   bool explains_others(int rank) const;
-  void ask_ranks();
-  bool all_have_answered() const;
-  void tell_who_asked();
   JobNow now() const;
   std::vector<RankFacts> facts() const;
   bool may_shrink() const;
   void lose(const Error& what);
-  void check_regroup();
-  void go_on(const Regrouped& found);
+  void check_members();
   void end_left_behind();
   void trouble(const Error& what);
   void fail_job(Error error);
@@ -95,23 +79,13 @@ class TaskJob {
   std::vector<HostEnd> hosts_;
   LastWords last_words_;
   std::vector<RankFacts> ranks_;
-  // Of the present communicator, by their numbers in it: all, but after a loss with --on-loss
-  // shrink.
-  std::vector<int> members_;
-  struct Regroup {
-    Error first;  // that was heard
-    Deadline heard_by;
-    Deadline settled = Deadline::after_seconds(kSettleSeconds);
-  };
-  std::optional<Regroup> regroup_;  // it has lost some, and the others leave it
+  Members members_;
   int64_t began_ns_ = now_ns(), asked_before_ns_ = launcher::asked_ns();
   int64_t start_began_ns_ = began_ns_;  // of the present communicator
   int errors_ = 0;
   bool all_started_ = false;
-  std::unique_ptr<StatusDoor> door_;    // null: this host has no place for it
-  std::optional<Deadline> answers_by_;  // the ranks were asked what they do
-  std::vector<std::optional<RankDoing>> doing_;
-  bool asked_from_outside_ = false, timeout_asked_ = false;
+  Inquiry inquiry_;
+  bool timeout_asked_ = false;
   std::string progress_;
   std::optional<Deadline> settle_;         // set by the first failure
   bool ending_ = false;                    // SIGTERM was sent
@@ -130,7 +104,7 @@ Status TaskJob::start() {
     ranks_.back().end.rank = rank;
     ranks_.back().end.pid = job_->pid(rank);
     ranks_.back().end.host = job_->host(rank);
-    members_.push_back(rank);
+    members_.add(rank);
   }
   RankConfig config;
   config.size = ranks;
@@ -149,38 +123,11 @@ Status TaskJob::start() {
     config.rank = rank;
     config.settings = for_rank(settings, job.local_rank[size_t(rank)], job.gpus_of[size_t(rank)]);
     const std::string text = config.to_json();
-    const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
-    // A rank that is gone already is noticed, with its reason, by the loop.
-    Status sent = job_->send(rank, FrameType::config, {bytes, text.size()},
-                             Deadline::after_seconds(kSendSeconds));
-    if (!sent && sent.error().code != ErrorCode::lost) return sent;
+    COLL_TRY(tell(*job_, rank, FrameType::config, base::bytes_of(text)));
     config.hosts.clear();  // rank 0's affair
   }
-  auto door = StatusDoor::open();
-  if (door)
-    door_ = std::move(*door);
-  else
-    COLL_INFO(init, "collctl status cannot ask this job: {}", door.error().chain());
+  inquiry_.open_door();
   return {};
-}
-
-void TaskJob::ask_ranks() {
-  doing_.assign(ranks_.size(), std::nullopt);
-  answers_by_ = Deadline::after_seconds(kDoingSeconds);
-  job_->look();
-  for (const RankFacts& r : ranks_)
-    // A rank that cannot be asked is one that does not answer.
-    if (!r.exited)
-      static_cast<void>(job_->send(r.end.rank, FrameType::ask, {}, Deadline::after_ms(100)));
-}
-
-// But for those that are stopped, or have nothing to tell yet.
-bool TaskJob::all_have_answered() const {
-  return std::all_of(ranks_.begin(), ranks_.end(), [&](const RankFacts& r) {
-    const char state = job_->state(r.end.rank);
-    return r.exited || doing_[size_t(r.end.rank)] || state == 'T' || state == 't' ||
-           !started(r.end.phase);
-  });
 }
 
 JobNow TaskJob::now() const {
@@ -190,27 +137,15 @@ JobNow TaskJob::now() const {
              .progress = progress_,
              .ranks = {}};
   for (const RankFacts& r : ranks_) {
-    const auto rank = size_t(r.end.rank);
     const char state = r.exited ? 0 : job_->state(r.end.rank);
     job.ranks.push_back({.rank = r.end.rank,
                          .host = r.end.host,
                          .pid = r.end.pid,
                          .phase = r.end.phase,
                          .state = state == 0 ? "" : std::string(1, state),
-                         .doing = rank < doing_.size() ? doing_[rank] : std::nullopt});
+                         .doing = inquiry_.doing(r.end.rank)});
   }
   return job;
-}
-
-void TaskJob::tell_who_asked() {
-  if (door_ != nullptr && door_->take()) {
-    asked_from_outside_ = true;
-    if (!answers_by_) ask_ranks();
-  }
-  if (!answers_by_ || (!answers_by_->passed() && !all_have_answered())) return;
-  answers_by_.reset();
-  if (asked_from_outside_ && door_ != nullptr) door_->answer(json_of(now()));
-  asked_from_outside_ = false;
 }
 
 // On hosts it is known only now where the ranks compute.
@@ -236,11 +171,11 @@ double TaskJob::start_age_s() const {
 Deadline TaskJob::next_deadline() const {
   Deadline next = Deadline::after_seconds(kForever);
   const auto since_start = [&](double s) { return Deadline::at_ns(began_ns_ + int64_t(s * 1e9)); };
-  if (answers_by_) next = *answers_by_;
+  if (inquiry_.answers_by()) next = *inquiry_.answers_by();
   if (settle_) return next.earlier(ending_ ? Deadline::after_seconds(1) : *settle_);
   if (options_.timeout_s > 0 && !timeout_asked_)
     next = next.earlier(since_start(options_.timeout_s));
-  if (regroup_) return next.earlier(Deadline::after_ms(kRegroupLookMs));
+  if (members_.losing()) return next.earlier(members_.next_look());
   if (!all_started_)
     next = next.earlier(
         Deadline::after_seconds(options_.start_timeout_s + kStartSlack - start_age_s()));
@@ -262,7 +197,7 @@ void TaskJob::trouble(const Error& what) {
     static_cast<void>(job_->send(r.end.rank, FrameType::abort, word, Deadline::after_ms(100)));
   }
   // What they came with is now their last word.
-  regroup_.reset();
+  members_.end_loss();
   for (RankFacts& r : ranks_)
     if (r.broken && !r.end.error) r.end.error = std::exchange(r.broken, std::nullopt);
 }
@@ -279,75 +214,36 @@ std::vector<RankFacts> TaskJob::facts() const {
 // to be saved.
 bool TaskJob::may_shrink() const {
   return options_.shrink && !settle_ && signal_ == 0 && !job_error_ &&
-         (started(ranks_[0].end.phase) || members_.size() < ranks_.size());
+         (started(ranks_[0].end.phase) || members_.ranks().size() < ranks_.size());
 }
 
 // The communicator has lost a member, or does not get on. Those that live are told to leave it;
-// who it is that is lost is decided when they have (check_regroup).
+// who it is that is lost is decided when they have (check_members).
 void TaskJob::lose(const Error& what) {
   if (!may_shrink()) return trouble(what);
-  if (regroup_) return;
-  regroup_ =
-      Regroup{what, Deadline::after_seconds(std::max(options_.op_timeout_s, kSettleSeconds))};
-  job_->look();
-  const Bytes word = launcher::encode_error(Error(what.code, kHaltWord));
-  for (const int member : members_) {
-    const RankFacts& r = ranks_[size_t(member)];
-    if (r.exited || r.broken) continue;
-    // Who cannot be told does not answer, either.
-    static_cast<void>(job_->send(member, FrameType::halt, word, Deadline::after_ms(100)));
-  }
+  if (!members_.losing()) members_.lose(what, options_.op_timeout_s, *job_, ranks_);
 }
 
-void TaskJob::check_regroup() {
-  if (!regroup_) return;
-  job_->look();
-  for (RankFacts& r : ranks_) r.state = r.exited ? r.state : job_->state(r.end.rank);
-  if (!all_are_heard(ranks_, members_, regroup_->settled.passed()) && !regroup_->heard_by.passed())
-    return;
-  const Regrouped found = regrouped(ranks_, members_);
-  if (!found.lost.empty() && int(found.left.size()) >= kFewestLeft) return go_on(found);
+void TaskJob::check_members() {
+  if (!members_.losing()) return;
+  const std::optional<Regrouped> found = members_.decided(*job_, ranks_);
+  if (!found) return;
   // As without shrinking.
-  trouble(Error(regroup_->first));
-}
-
-// Those that are left form a communicator anew, as all did at the start.
-void TaskJob::go_on(const Regrouped& found) {
-  for (const LostRanks& lost : found.lost)
-    for (const int rank : lost.ranks) {
-      ranks_[size_t(rank)].left_behind = true;
-      job_->kill(rank);  // stopped or deaf: it must not wake up among the others
-    }
-  members_ = found.left;
-  regroup_.reset();
+  if (found->lost.empty()) return trouble(Error(members_.first_loss()));
   all_started_ = false;
   start_began_ns_ = now_ns();
   asked_before_ns_ = launcher::asked_ns();
-  sink_.shrunk({found.lost, int(members_.size())});
-  Roster roster{.task = {members_, int(ranks_.size()), sink_.done(), sink_.groups()},
+  sink_.shrunk({found->lost, int(found->left.size())});
+  Roster roster{.task = {{}, int(ranks_.size()), sink_.done(), sink_.groups()},
                 .start_timeout_s = options_.start_timeout_s};
-  for (const int member : members_) {
-    roster.hosts.push_back(ranks_[size_t(member)].end.host);
-    roster.one_host = roster.one_host && roster.hosts.back() == roster.hosts.front();
-  }
-  for (const int member : members_) {
-    RankFacts& r = ranks_[size_t(member)];
-    r.broken.reset();
-    r.end.phase.clear();
-    const std::string text = json_of(roster);
-    const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
-    roster.hosts.clear();  // the first one's affair
-    // Who is gone by now is noticed by the loop.
-    Status sent = job_->send(member, FrameType::roster, {bytes, text.size()},
-                             Deadline::after_seconds(kSendSeconds));
-    if (!sent && sent.error().code != ErrorCode::lost) return fail_job(std::move(sent.error()));
-  }
+  if (Status told = members_.go_on(*found, std::move(roster), *job_, ranks_); !told)
+    fail_job(std::move(told.error()));
 }
 
 // The others are through: nobody waits for a host that does not say whether its ranks are gone.
 void TaskJob::end_left_behind() {
-  if (settle_ || members_.size() == ranks_.size()) return;
-  for (const int member : members_)
+  if (settle_ || members_.ranks().size() == ranks_.size()) return;
+  for (const int member : members_.ranks())
     if (!ranks_[size_t(member)].exited) return;
   settle_ = Deadline::after_ns(0);
   end_ranks(0);
@@ -391,19 +287,20 @@ void TaskJob::check_deadlines() {
   const auto ranks_now = [&] {
     job_->look();
     take_states();
-    const std::string waits = doing_.empty() ? "" : awaited_text(now(), kLeastWaitTold);
+    const std::string waits = !inquiry_.asked() ? "" : awaited_text(now(), kLeastWaitTold);
     return where_they_are(facts()) + (waits.empty() ? "" : "; " + waits);
   };
   // First they are asked what they do.
   if (options_.timeout_s > 0 && age >= options_.timeout_s && !timeout_asked_) {
     timeout_asked_ = true;
-    ask_ranks();
+    inquiry_.ask(*job_, ranks_);
   }
-  if (options_.timeout_s > 0 && age >= options_.timeout_s && !answers_by_)
+  if (options_.timeout_s > 0 && age >= options_.timeout_s && !inquiry_.answers_by())
     return fail_job(
         Error(ErrorCode::deadline, format("the job did not end within {} s (--timeout): {}",
                                           options_.timeout_s, ranks_now())));
-  if (!all_started_ && !regroup_ && start_age_s() >= options_.start_timeout_s + kStartSlack)
+  if (!all_started_ && !members_.losing() &&
+      start_age_s() >= options_.start_timeout_s + kStartSlack)
     fail_job(Error(ErrorCode::deadline,
                    format("the ranks did not start up within {} s (--start-timeout): {}",
                           options_.start_timeout_s, ranks_now())));
@@ -429,17 +326,16 @@ void TaskJob::handle_frame(Event& event) {
   if (r.left_behind) return;
   switch (event.frame.type) {
     case FrameType::id:
-      if (event.rank != members_[0]) break;
-      for (const int rank : members_) {
+      if (event.rank != members_.ranks()[0]) break;
+      for (const int rank : members_.ranks()) {
         if (rank == event.rank) continue;
-        Status sent = job_->send(rank, FrameType::id, event.frame.payload,
-                                 Deadline::after_seconds(kSendSeconds));
-        if (!sent && sent.error().code != ErrorCode::lost) trouble(sent.error());
+        if (Status told = tell(*job_, rank, FrameType::id, event.frame.payload); !told)
+          trouble(told.error());
       }
       return;
     case FrameType::phase:
       r.end.phase = event.frame.text().substr(0, 64);
-      all_started_ = std::all_of(members_.begin(), members_.end(), [&](int member) {
+      all_started_ = std::all_of(members_.ranks().begin(), members_.ranks().end(), [&](int member) {
         return started(ranks_[size_t(member)].end.phase);
       });
       sink_.phase(event.rank, r.end.phase);
@@ -456,18 +352,13 @@ void TaskJob::handle_frame(Event& event) {
     case FrameType::doing: {
       auto doing = record_of<RankDoing>(event.frame.text());
       if (!doing) return fail_job(std::move(doing.error()).within("what a rank says it does"));
-      if (size_t(event.rank) < doing_.size()) doing_[size_t(event.rank)] = std::move(*doing);
+      inquiry_.answered(event.rank, std::move(*doing));
       return;
     }
     case FrameType::broken:
       if (!options_.shrink || r.broken || r.end.error) break;
       r.order = errors_++;
-      r.broken = launcher::decode_error(event.frame.payload);
-      if (regroup_ && r.broken->message.find(kHaltWord) != std::string::npos) {
-        Error told = regroup_->first;
-        told.awaited = r.broken->awaited;
-        r.broken = std::move(told).within("as the launcher says");
-      }
+      r.broken = members_.why_left(launcher::decode_error(event.frame.payload));
       lose(*r.broken);
       // It waits; but the job ends.
       if (r.broken && settle_) r.end.error = std::exchange(r.broken, std::nullopt);
@@ -535,7 +426,7 @@ void TaskJob::handle(Event& event) {
 }
 
 Result<std::vector<Event>> TaskJob::wait_for_events() {
-  const int wakes[] = {interrupts_.fd(), door_ != nullptr ? door_->fd() : -1};
+  const int wakes[] = {interrupts_.fd(), inquiry_.fd()};
   return job_->wait(next_deadline(), wakes);
 }
 
@@ -545,9 +436,9 @@ Status TaskJob::loop() {
     for (Event& event : events) handle(event);
     if (remote_ != nullptr) forward_talk(*remote_, options_);
     take_signals();
-    tell_who_asked();
+    if (inquiry_.look(*job_, ranks_)) inquiry_.answer_outside(json_of(now()));
     check_deadlines();
-    check_regroup();
+    check_members();
     end_left_behind();
   }
   return {};

@@ -22,10 +22,6 @@ namespace {
 constexpr size_t kMostCells = kMostRailNics * kMostRailNics;
 constexpr size_t kMostRailsText = 8192;
 
-ByteView view(const std::string& text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
-
 void write(ByteWriter& w, const RailPair& pair) {
   w.put(int32_t(pair.from)).put(int32_t(pair.to)).put(uint32_t(pair.cells.size()));
   for (const RailResult& cell : pair.cells) {
@@ -33,7 +29,7 @@ void write(ByteWriter& w, const RailPair& pair) {
     w.put(int32_t(cell.from_gid)).put(int32_t(cell.to_gid));
     for (const std::string* text : {&cell.gid_type, &cell.text}) {
       w.put(uint32_t(text->size()));
-      w.put_rest(view(*text));
+      w.put_rest(base::bytes_of(*text));
     }
   }
 }
@@ -311,7 +307,7 @@ Status Rails::State::share_busy(const base::HostLoad& before) {
     after.throttled_times = before.throttled_times;
     why = cmd::busy_reason(before, after, 1, after.own_s - before.own_s).substr(0, kMostRailsText);
   }
-  COLL_ASSIGN(const auto texts, bootstrap->all_gather_blobs(view(why), patience()));
+  COLL_ASSIGN(const auto texts, bootstrap->all_gather_blobs(base::bytes_of(why), patience()));
   for (size_t host = 0; host < acting.size(); ++host) {
     const Bytes& text = texts[size_t(acting[host])];
     matrix.hosts[host].busy = std::string(text.begin(), text.end()).substr(0, kMostRailsText);

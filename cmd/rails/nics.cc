@@ -90,7 +90,7 @@ namespace {
 // As ByteWriter::put_string, whose growth g++ 12 takes for an overflow when it is inlined here.
 void write(ByteWriter& w, const std::string& text) {
   w.put(uint32_t(text.size()));
-  w.put_rest({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  w.put_rest(base::bytes_of(text));
 }
 
 void write(ByteWriter& w, const RailNic& nic) {

@@ -165,7 +165,7 @@ void PairTest::write(ByteWriter& w, const RailResult& result) {
   w.put(uint8_t(result.end)).put(result.GBps).put(result.first_us).put(result.resent);
   const std::string text = result.text.substr(0, kMostRailText);
   w.put(uint32_t(text.size()));
-  w.put_rest({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  w.put_rest(base::bytes_of(text));
 }
 
 RailResult PairTest::read(ByteReader& r) {

@@ -73,7 +73,7 @@ Status FrameChannel::send(FrameType type, ByteView payload, Deadline deadline) {
 }
 
 Status FrameChannel::send_text(FrameType type, std::string_view text, Deadline deadline) {
-  return send(type, {reinterpret_cast<const uint8_t*>(text.data()), text.size()}, deadline);
+  return send(type, base::bytes_of(text), deadline);
 }
 
 Result<std::optional<Frame>> FrameChannel::take_buffered() {

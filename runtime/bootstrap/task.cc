@@ -46,14 +46,13 @@ Status Bootstrap::State::Joining::same_task() {
   if (other == hashes.end()) return {};
   const auto odd = int(other - hashes.begin());
   std::string first, differs;
-  COLL_TRY(s_.gathering.gather(
-      {reinterpret_cast<const uint8_t*>(s_.options.task.data()), s_.options.task.size()},
-      s_.options.deadline, "bootstrap: exchange of command lines",
-      [&](int of, ByteView text) -> Status {
-        if (of == 0) first.assign(text.begin(), text.end());
-        if (of == odd) differs.assign(text.begin(), text.end());
-        return {};
-      }));
+  COLL_TRY(s_.gathering.gather(base::bytes_of(s_.options.task), s_.options.deadline,
+                               "bootstrap: exchange of command lines",
+                               [&](int of, ByteView text) -> Status {
+                                 if (of == 0) first.assign(text.begin(), text.end());
+                                 if (of == odd) differs.assign(text.begin(), text.end());
+                                 return {};
+                               }));
   Error e(ErrorCode::usage,
           format("rank {} was started with another {} than rank 0", odd,
                  task_difference(first, differs)),

@@ -82,8 +82,7 @@ uint64_t UniqueId::hash() const {
   ByteWriter place;
   root_address().write(place);
   const std::string word = "collctl job 1";
-  const auto digest = base::hmac_sha256(
-      secret, {{reinterpret_cast<const uint8_t*>(word.data()), word.size()}, place.bytes()});
+  const auto digest = base::hmac_sha256(secret, {base::bytes_of(word), place.bytes()});
   uint64_t hash;
   std::memcpy(&hash, digest.data(), sizeof hash);
   return hash;

@@ -101,9 +101,7 @@ Status connect_collnet(const CollNetGroup& g, NetworkReduction& network, bool al
   // Lets the others go that wait in their plugins for this one.
   if (!heads.failure && alone) g.errors.fail(heads.failure.error(), true);
   const std::string text = heads.failure ? "" : heads.failure.error().chain();
-  COLL_ASSIGN(const auto outcomes,
-              g.bootstrap.all_gather_blobs(
-                  {reinterpret_cast<const uint8_t*>(text.data()), text.size()}, deadline));
+  COLL_ASSIGN(const auto outcomes, g.bootstrap.all_gather_blobs(base::bytes_of(text), deadline));
   const auto failed_one = std::find_if(outcomes.begin(), outcomes.end(),
                                        [](const Bytes& outcome) { return !outcome.empty(); });
   if (failed_one == outcomes.end()) {

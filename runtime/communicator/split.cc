@@ -37,8 +37,7 @@ Result<std::vector<SplitCard>> decode_cards(const std::vector<Bytes>& blobs) {
 base::Secret secret_of(const base::Secret& parent, uint32_t number, int colour) {
   const std::string word = "collctl split 1";
   const Bytes which = ByteWriter().put(number).put(int32_t(colour)).take();
-  const auto digest = base::hmac_sha256(
-      parent, {{reinterpret_cast<const uint8_t*>(word.data()), word.size()}, which});
+  const auto digest = base::hmac_sha256(parent, {base::bytes_of(word), which});
   base::Secret secret;
   static_assert(sizeof digest >= sizeof secret.bytes);
   std::copy_n(digest.begin(), secret.bytes.size(), secret.bytes.begin());

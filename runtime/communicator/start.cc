@@ -286,9 +286,7 @@ Status Communicator::Start::check_settings(std::span<const RankFacts> all_facts)
   const int other = first_with_other_settings(all_facts);
   if (other < 0) return {};
   const std::string text = shared_settings_text(s_.settings);
-  COLL_ASSIGN(const auto texts,
-              s_.bootstrap->all_gather_blobs(
-                  {reinterpret_cast<const uint8_t*>(text.data()), text.size()}, deadline_));
+  COLL_ASSIGN(const auto texts, s_.bootstrap->all_gather_blobs(base::bytes_of(text), deadline_));
   const auto text_of = [&](int r) {
     return std::string(texts[size_t(r)].begin(), texts[size_t(r)].end());
   };

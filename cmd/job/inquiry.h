@@ -1,0 +1,42 @@
+// What the ranks of a running job say they do, asked because somebody outside wants to know
+// (collctl status) or because the job's time is up. Of the job's loop alone.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cmd/job/job_status.h"
+#include "cmd/job/root_cause.h"
+#include "cmd/job/status_door.h"
+#include "launcher/local/rank_group.h"
+
+namespace collctl::cmd {
+
+class Inquiry {
+ public:
+  // A host without a place for the door is no error: then nobody outside can ask.
+  void open_door();
+  int fd() const { return door_ != nullptr ? door_->fd() : -1; }  // readable: somebody asks
+
+  void ask(launcher::RankGroup& job, const std::vector<RankFacts>& ranks);
+  bool asked() const { return !answers_.empty(); }  // ever
+  // While answers are waited for.
+  const std::optional<base::Deadline>& answers_by() const { return answers_by_; }
+  void answered(int rank, RankDoing doing);
+  std::optional<RankDoing> doing(int rank) const;
+  // Takes a question from outside, and ends the wait when all have answered or their time is up.
+  // True once for a question from outside that can be answered now.
+  bool look(launcher::RankGroup& job, const std::vector<RankFacts>& ranks);
+  void answer_outside(std::string text);
+
+ private:
+  bool all_have_answered(launcher::RankGroup& job, const std::vector<RankFacts>& ranks) const;
+
+  std::unique_ptr<StatusDoor> door_;
+  std::optional<base::Deadline> answers_by_;
+  std::vector<std::optional<RankDoing>> answers_;
+  bool from_outside_ = false;
+};
+
+}  // namespace collctl::cmd

@@ -1,0 +1,91 @@
+#include "cmd/job/members.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+
+namespace collctl::cmd {
+
+using launcher::FrameType;
+
+namespace {
+
+constexpr int64_t kLeaveLookMs = 200;  // how often who has not left is looked at
+constexpr double kAllLeaveSeconds = 1.5;  // then nobody waits for one that is stopped
+constexpr int64_t kHaltSendMs = 100;   // a frame to a rank that may not read
+constexpr int kFewestLeft = 2;         // that can go on: one alone has no peer
+// What survivors are told without any rank's number: theirs are other than the job's by then.
+constexpr const char* kHaltWord = "its communicator has lost a rank";
+
+constexpr double kSendSeconds = 10;
+
+}  // namespace
+
+Status tell(launcher::RankGroup& job, int rank, FrameType type, ByteView payload) {
+  Status sent = job.send(rank, type, payload, Deadline::after_seconds(kSendSeconds));
+  if (!sent && sent.error().code == ErrorCode::lost) return {};
+  return sent;
+}
+
+void Members::lose(const Error& what, double answer_s, launcher::RankGroup& job,
+                   const std::vector<RankFacts>& facts) {
+  loss_ = Loss{what, Deadline::after_seconds(std::max(answer_s, kAllLeaveSeconds)),
+               Deadline::after_seconds(kAllLeaveSeconds)};
+  job.look();
+  const Bytes word = launcher::encode_error(Error(what.code, kHaltWord));
+  for (const int rank : ranks_) {
+    const RankFacts& r = facts[size_t(rank)];
+    if (r.exited || r.broken) continue;
+    // Who cannot be told does not answer, either.
+    static_cast<void>(job.send(rank, FrameType::halt, word, Deadline::after_ms(kHaltSendMs)));
+  }
+}
+
+Error Members::why_left(Error said) const {
+  if (!loss_ || said.message.find(kHaltWord) == std::string::npos) return said;
+  Error told = loss_->first;
+  told.awaited = said.awaited;
+  return std::move(told).within("as the launcher says");
+}
+
+std::optional<Regrouped> Members::decided(launcher::RankGroup& job,
+                                          std::vector<RankFacts>& facts) const {
+  job.look();
+  for (RankFacts& r : facts) r.state = r.exited ? r.state : job.state(r.end.rank);
+  if (!all_are_heard(facts, ranks_, loss_->settled.passed()) && !loss_->heard_by.passed())
+    return std::nullopt;
+  Regrouped found = regrouped(facts, ranks_);
+  if (int(found.left.size()) < kFewestLeft) found.lost.clear();
+  return found;
+}
+
+Deadline Members::next_look() const {
+  return Deadline::after_ms(kLeaveLookMs);
+}
+
+Status Members::go_on(const Regrouped& found, Roster roster, launcher::RankGroup& job,
+                      std::vector<RankFacts>& facts) {
+  for (const LostRanks& lost : found.lost)
+    for (const int rank : lost.ranks) {
+      facts[size_t(rank)].left_behind = true;
+      job.kill(rank);  // stopped or deaf: it must not wake up among the others
+    }
+  ranks_ = found.left;
+  loss_.reset();
+  roster.task.members = ranks_;
+  for (const int rank : ranks_) {
+    roster.hosts.push_back(facts[size_t(rank)].end.host);
+    roster.one_host = roster.one_host && roster.hosts.back() == roster.hosts.front();
+  }
+  for (const int rank : ranks_) {
+    RankFacts& r = facts[size_t(rank)];
+    r.broken.reset();
+    r.end.phase.clear();
+    COLL_TRY(tell(job, rank, FrameType::roster, base::bytes_of(json_of(roster))));
+    roster.hosts.clear();  // the first one's affair
+  }
+  return {};
+}
+
+}  // namespace collctl::cmd

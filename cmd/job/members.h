@@ -1,0 +1,52 @@
+// The present communicator of a running job: all its ranks, or with --on-loss shrink those that are
+// left after a loss. Who has lost one is told to leave it; who goes on is decided when all have
+// left (regroup.h) and told to each. Of the job's loop alone.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "cmd/job/config.h"
+#include "cmd/job/regroup.h"
+#include "launcher/local/rank_group.h"
+
+namespace collctl::cmd {
+
+// A frame to a rank that reads. One that is gone is no error here: the job's loop notices it, with
+// the reason.
+Status tell(launcher::RankGroup& job, int rank, launcher::FrameType type, ByteView payload);
+
+class Members {
+ public:
+  void add(int rank) { ranks_.push_back(rank); }
+  const std::vector<int>& ranks() const { return ranks_; }  // ascending
+
+  // Members that live are told to leave. They have `answer_s` to say that they have.
+  void lose(const Error& what, double answer_s, launcher::RankGroup& job,
+            const std::vector<RankFacts>& facts);
+  bool losing() const { return loss_.has_value(); }
+  void end_loss() { loss_.reset(); }
+  // What was heard first.
+  const Error& first_loss() const { return loss_->first; }
+  // A member's own reason for having left; what only repeats the word to leave becomes what was
+  // heard first.
+  Error why_left(Error said) const;
+
+  // Those that go on and those that are lost, once that can be decided. Nothing is lost: it cannot
+  // go on. Looks at the processes.
+  std::optional<Regrouped> decided(launcher::RankGroup& job, std::vector<RankFacts>& facts) const;
+  // Whom to look at again by then, while losing.
+  Deadline next_look() const;
+  // They alone are the communicator now: each is told, as all were at the start.
+  Status go_on(const Regrouped& found, Roster roster, launcher::RankGroup& job,
+               std::vector<RankFacts>& facts);
+
+ private:
+  struct Loss {
+    Error first;
+    Deadline heard_by, settled;
+  };
+  std::vector<int> ranks_;
+  std::optional<Loss> loss_;
+};
+
+}  // namespace collctl::cmd
