@@ -23,6 +23,7 @@ static_assert(kTunerAlgorithms == TunerTable::kAlgorithms &&
               kTunerProtocols == TunerTable::kProtocols &&
               sizeof(TunerTable) == sizeof(float[kTunerAlgorithms][kTunerProtocols]));
 constexpr int kOldestTuner = 2, kNewestTuner = 20;  // looked for to say what is there
+constexpr size_t kMostAnswers = 4096;  // kept; a program has as many shapes of operations
 
 std::mutex& tuner_setup_mutex() {
   static std::mutex mutex;
@@ -232,6 +233,8 @@ Result<TunerAnswer> PluginTuner::ask(const TunerQuestion& question, const TunerT
                  format("getCollInfo failed: {} ({}){}", base::drivers::plugin_code_text(code),
                         code, base::drivers::take_plugin_warning()));
   }
+  // On all ranks at the same shape, as they start the same operations.
+  if (answers_.size() == kMostAnswers) answers_.clear();
   answers_.emplace(key, answer);
   return answer;
 }

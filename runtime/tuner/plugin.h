@@ -62,7 +62,7 @@ class PluginTuner final : public Tuner {
   std::function<void(const Error&)> failed_;
   void* context_ = nullptr;
   bool started_ = false, warns_;
-  // By a hash of the question and the table: as many as a program has shapes of operations.
+  // By a hash of the question and the table.
   std::unordered_map<uint64_t, TunerAnswer> answers_;
 };
 
