@@ -120,6 +120,16 @@ if case_is "a soak: rounds with their times, a fault in some of them, a signal e
   rate 4 20mbit
   at_last grep -q 'round [0-9]*,.*FAILED' "$err"
   rate 4 200mbit
+  # A round begins with all hosts, and all of them are there again when the fault has gone.
+  at_last awk '/FAILED/ { failed = 1 } failed && /passed/ { again = 1 } END { exit !again }' "$err"
+  python3 - "$rig/soak.jsonl" <<'PY' || fail "no whole round came after the one that failed"
+import json, sys
+rounds = [json.loads(line) for line in open(sys.argv[1])]
+failed = [any(c["status"] == "fail" for c in r["checks"]) for r in rounds]
+last = rounds[-1]
+assert True in failed and not failed[-1], failed
+assert not any(host["failed"] for host in last["hosts"]), last["hosts"]
+PY
   kill -INT "$launcher"
   end
   is_code 1
