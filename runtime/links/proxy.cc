@@ -19,7 +19,7 @@ using transport::Progress;
 
 constexpr int64_t kAbortLookNs =
     50'000'000;                   // a sleeping block thread looks at its abort word so often
-constexpr int kFinishTries = 20;  // while another thread is in the middle of driving
+constexpr int kFinishTries = 20;  // while another thread is in the middle of driving, or links move
 
 // What this thread knew of an engine's moves when it last looked: it missed nothing while the count
 // is the same.
@@ -245,9 +245,11 @@ void ProxyEngine::finish_operation() {
     const std::unique_lock lock(s.driver, std::try_to_lock);
     if (lock) {
       s.take_over();
-      if (s.progress_all()) s.announce_moves();
+      const bool moved = s.progress_all();
+      if (moved) s.announce_moves();
       left = !s.drained();
-      break;
+      if (!moved) break;  // else a send may have got its credit just now
+      continue;
     }
     // A block thread that sleeps on the links has armed the bell before what was published last.
     if (s.block_sleeps.load(std::memory_order_acquire)) return;
