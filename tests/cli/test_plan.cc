@@ -173,7 +173,8 @@ TEST_CASE("plan --json has every rank of every ring and tree") {
   CHECK(choice["candidates"].size() == 9);
   for (const json& way : choice["candidates"])
     CHECK(way.contains("unavailable") ==
-          (way["algorithm"] == "one-shot" || way["protocol"] == "ll128"));
+          (way["algorithm"] == "one-shot" ||
+           (way["protocol"] == "ll128" && way["algorithm"] != "ring")));
   CHECK(all["choices"][1]["bytes"] == 0);  // less than a float for each rank
   for (const json& finding : all["findings"])
     CHECK(has(finding["what"], "this build has no GPU kernels"));
@@ -268,7 +269,12 @@ TEST_CASE("plan says what it cannot plan") {
   fails("--nodes 0 --from " + path, 2, "--nodes 0: expected");
   fails("--nodes 4097 --from " + path, 2, "--nodes 4097: expected");
   fails("--algo two-shot --nodes 2 --from " + path, 2, "the ranks are on several hosts");
-  fails("--proto ll128 --nodes 2 --from " + path, 2, "LL128 is not supported over the network");
+  std::string far = kPair;
+  for (size_t at; (at = far.find("gdr=\"1\"")) != std::string::npos;) far.replace(at, 7, "gdr=\"0\"");
+  CHECK(run_collctl("plan --proto ll128 --nodes 2 --bytes 1M --from " + path).code == 0);
+  fails("--proto ll128 --nodes 2 --from " + write(folder, far), 2,
+        "ll128 between hosts goes by RDMA between GPUs: data is staged in host memory on the way");
+  write(folder, kPair);
   fails("--op sum --from " + path, 2, "--op sum: expected");
   fails("--bytes 8 -e 16 --from " + path, 2, "--bytes and --max-bytes exclude each other");
   fails("--op allgather --algo tree --from " + path, 2,
