@@ -270,7 +270,8 @@ TEST_CASE("plan says what it cannot plan") {
   fails("--nodes 4097 --from " + path, 2, "--nodes 4097: expected");
   fails("--algo two-shot --nodes 2 --from " + path, 2, "the ranks are on several hosts");
   std::string far = kPair;
-  for (size_t at; (at = far.find("gdr=\"1\"")) != std::string::npos;) far.replace(at, 7, "gdr=\"0\"");
+  for (size_t at; (at = far.find("gdr=\"1\"")) != std::string::npos;)
+    far.replace(at, 7, "gdr=\"0\"");
   CHECK(run_collctl("plan --proto ll128 --nodes 2 --bytes 1M --from " + path).code == 0);
   fails("--proto ll128 --nodes 2 --from " + write(folder, far), 2,
         "ll128 between hosts goes by RDMA between GPUs: data is staged in host memory on the way");

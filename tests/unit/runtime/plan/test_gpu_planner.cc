@@ -452,9 +452,9 @@ TEST_CASE("LL128 goes over a network between GPUs that RDMA reaches", "[gpu][pla
       REQUIRE(plan);
       return plan->ops.at(0).protocol == Protocol::ll128;
     };
-    for (const Collective c : {Collective::all_reduce, Collective::all_gather,
-                               Collective::reduce_scatter, Collective::broadcast,
-                               Collective::reduce}) {
+    for (const Collective c :
+         {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
+          Collective::broadcast, Collective::reduce}) {
       const Operation op = operation(c, 1003);
       CHECK(ll128_of(op, choices("", "ll128")));
       const auto plans = plans_of(shapes, op, choices("", "ll128"));
