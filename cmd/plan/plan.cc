@@ -148,7 +148,7 @@ Status join_parts(JobPlan& plan) {
     for (size_t part = 0; part < plan.parts.size(); ++part) kind_of.push_back(int(part));
   topology::ClusterOptions options = plan.spec.channels;
   // As a job has them, unless their number is given.
-  bool staged = false;
+  bool& staged = plan.staged;
   for (size_t i = 0; i < kinds.size(); ++i) {
     const MachinePart& part = plan.parts[i];
     staged |= runtime::stages_data(
@@ -192,7 +192,7 @@ Result<runtime::CommShape> shape_of(const JobPlan& plan) {
   const TopoView& view = plan.view;
   const auto no_p2p = runtime::no_p2p_pairs(view.graph, view.base, view.rules);
   runtime::CommShape shape = hypothetical_gpu_shape(
-      {plan.cluster, world, hosts, runtime::no_p2p_text(no_p2p)}, settings, launcher);
+      {plan.cluster, world, hosts, runtime::no_p2p_text(no_p2p), plan.staged}, settings, launcher);
   shape.network = plan_reduction(plan.spec.plugin, hosts, shape.channels, settings);
   return shape;
 }

@@ -57,6 +57,7 @@ struct JobPlan {
   PlanSpec spec;
   std::vector<MachinePart> parts;
   topology::Cluster cluster;  // node k: machine k / parts, part k % parts
+  bool staged = false;        // some data goes through host memory on its way to the network
   std::optional<PlanTuner> tuner;
   std::vector<PlanRow> rows;
 

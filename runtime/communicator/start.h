@@ -50,6 +50,10 @@ class Communicator::Start {
   Status make_device_window();
   Status make_gpu_executor();
   Status test_lines();
+  Status test_lines_in_window();
+  Status test_lines_of_links();
+  TornStoreOptions lines_of_links(const std::vector<Edge>& edges) const;
+  Result<TornStoreVerdict> test_lines_by(TornStoreOptions options);
   void use_device_window();
 
   State& s_;

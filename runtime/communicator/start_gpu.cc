@@ -5,7 +5,9 @@
 #include "base/host_facts.h"
 #include "base/log.h"
 #include "runtime/communicator/start.h"
+#include "runtime/links/edges.h"
 #include "runtime/plan/gpu_shape.h"
+#include "runtime/plan/model.h"
 #include "runtime/plan/reach.h"
 #include "transport/net/ib/ib.h"
 
@@ -128,33 +130,87 @@ Status Communicator::Start::make_gpu_executor() {
   return {};
 }
 
-// LL128 only where lines come whole, which is tested where all ranks map each other's memory.
+// LL128 only where lines come whole, which is tested: where all ranks map each other's memory
+// there, else over the links of rings and trees.
 Status Communicator::Start::test_lines() {
   CommShape& shape = s_.shape;
   if (shape.slot_bytes[int(kernels::Protocol::ll128)] == 0) return {};  // no_ll128 says why
+  if (shape.model->nodes > 1)
+    COLL_TRY(test_lines_of_links());
+  else
+    COLL_TRY(test_lines_in_window());
+  shape.ll128_passed = shape.no_ll128.empty();
+  if (s_.rank == 0) COLL_INFO(init, "LL128 : {}", shape.ll128_passed ? "in use" : shape.no_ll128);
+  return {};
+}
+
+Result<TornStoreVerdict> Communicator::Start::test_lines_by(TornStoreOptions o) {
+  o.device = s_.device;
+  o.launcher = s_.launcher;
+  o.bootstrap = s_.bootstrap.get();
+  o.proxy = s_.proxy.get();
+  COLL_ASSIGN(TornStoreVerdict verdict, test_torn_stores(o, deadline_));
+  s_.shape.no_ll128 = verdict.why;
+  s_.unended_torn_store_test = std::move(verdict.unended);
+  return verdict;
+}
+
+Status Communicator::Start::test_lines_in_window() {
+  CommShape& shape = s_.shape;
   if (!shape.gpu_window) {
     shape.no_ll128 = "the ranks share no mapped memory to test its lines in: " + shape.no_window;
     return {};
   }
-  TornStoreOptions o;
-  o.device = s_.device;
-  o.launcher = s_.launcher;
-  o.window = s_.device_window->memory();
-  o.part_bytes = s_.device_window->part_bytes();
-  o.bootstrap = s_.bootstrap.get();
-  COLL_ASSIGN(TornStoreVerdict verdict, test_torn_stores(o, deadline_));
-  shape.no_ll128 = verdict.why;
-  s_.unended_torn_store_test = std::move(verdict.unended);
-  if (verdict.window_lost) {
-    if (s_.rank == 0)
-      COLL_WARN("the memory that all ranks map is not used, links are used instead: {}",
-                verdict.why);
-    s_.lost_window = std::move(s_.device_window);
-    s_.drop_window(verdict.why);
-  }
-  shape.ll128_passed = shape.no_ll128.empty();
-  if (s_.rank == 0) COLL_INFO(init, "LL128 : {}", shape.ll128_passed ? "in use" : shape.no_ll128);
+  COLL_ASSIGN(const TornStoreVerdict verdict,
+              test_lines_by(torn_stores_in_window(s_.device_window->memory(),
+                                                  s_.device_window->part_bytes())));
+  if (!verdict.memory_lost) return {};
+  if (s_.rank == 0)
+    COLL_WARN("the memory that all ranks map is not used, links are used instead: {}", verdict.why);
+  s_.lost_window = std::move(s_.device_window);
+  s_.drop_window(verdict.why);
   return {};
+}
+
+Status Communicator::Start::test_lines_of_links() {
+  CommShape& shape = s_.shape;
+  const std::vector<std::vector<Edge>> tests = line_tests(s_.rank, shape, s_.hosts);
+  std::vector<Edge> all;
+  for (const auto& edges : tests) all.insert(all.end(), edges.begin(), edges.end());
+  Status connected = s_.errors.with_reason(s_.wire->connect(all, kCollectiveLinks, deadline_));
+  if (!connected) s_.errors.fail(connected.error(), true);
+  COLL_TRY(s_.agree_on(std::move(connected), deadline_));
+  for (size_t i = 0; i < tests.size() && shape.no_ll128.empty(); ++i) {
+    TornStoreOptions o = lines_of_links(tests[i]);
+    o.where = i == 0 ? "inside hosts" : "between hosts";
+    COLL_ASSIGN(const TornStoreVerdict verdict, test_lines_by(std::move(o)));
+    if (verdict.runs_on) return Error(ErrorCode::lost, verdict.why);
+  }
+  // Later links get no slots for what will not be used.
+  constexpr int kLl128 = int(kernels::Protocol::ll128);
+  if (!shape.no_ll128.empty()) s_.settings.slot_bytes[kLl128] = shape.slot_bytes[kLl128] = 0;
+  return {};
+}
+
+TornStoreOptions Communicator::Start::lines_of_links(const std::vector<Edge>& edges) const {
+  TornStoreOptions o;
+  o.lines = torn_store_lines(s_.settings.slot_bytes[int(kernels::Protocol::ll128)]);
+  for (const Edge& edge : edges) {
+    const bool sends = edge.from == s_.rank;
+    kernels::Fifo* const fifo = s_.wire->fifo(edge, kernels::Protocol::ll128);
+    if (fifo == nullptr) {
+      o.cannot = format("channel {} of rank {} -> rank {} has no LL128: {}", edge.channel,
+                        edge.from, edge.to, s_.wire->why(edge));
+      continue;
+    }
+    const bool network =
+        (fifo->flags & (kernels::kFifoProxyReads | kernels::kFifoProxyWrites)) != 0;
+    (sends ? o.writes : o.reads)
+        .push_back({.peer = sends ? edge.to : edge.from,
+                    .lines = fifo->slots,
+                    .fifo = network ? fifo : nullptr});
+  }
+  return o;
 }
 
 void Communicator::Start::use_device_window() {

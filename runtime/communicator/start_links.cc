@@ -5,6 +5,7 @@
 #include "runtime/executor/cpu.h"
 #include "runtime/links/edges.h"
 #include "runtime/plan/choice_log.h"
+#include "runtime/plan/model.h"
 #include "runtime/window/team_windows.h"
 
 namespace collctl::runtime {
@@ -28,6 +29,7 @@ void Communicator::Start::make_wire() {
   w.services.plugin = s_.networks.plugin;
   w.bootstrap = s_.bootstrap.get();
   w.proxy = s_.proxy.get();
+  w.network_ll128 = s_.shape.gpu && s_.shape.model->nodes > 1;
   w.wants_ll128 = [&s = s_](const Edge& edge) { return are_neighbours(s.rank, edge, s.shape); };
   w.no_p2p = [&s = s_](int a, int b) { return no_p2p_between(s.shape.no_p2p, a, b); };
   w.relay_of = [&s = s_](const Edge& edge) { return relay_of(edge, s.shape); };

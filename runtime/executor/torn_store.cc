@@ -6,14 +6,19 @@
 #include "base/format.h"
 #include "base/log.h"
 #include "base/wait.h"
+#include "kernels/slices.h"
+#include "transport/net/fifo_counters.h"
 
 namespace collctl::runtime {
 namespace {
 
+using kernels::kLl128LineBytes;
 using transport::DeviceStream;
 
 constexpr uint32_t kMostLines = 512, kRounds = 2000;
-constexpr uint64_t kLineBytes = 128;
+// Over a network each costs a kernel and a trip: lines are seen as often as takes a few
+// milliseconds.
+constexpr uint32_t kNetworkRounds = 64;
 constexpr int64_t kTimeoutNs = 5'000'000'000;
 constexpr double kAbortSeconds = 1;  // readers that were told to
 constexpr uint64_t kWordsApart = 64;
@@ -25,40 +30,59 @@ struct TornStoreOutcome {
   int32_t from = -1;  // the writer of torn lines
   uint32_t torn = 0;
   int32_t failed = kWent;
-  char why[116] = {};
+  char why[244] = {};
 };
-static_assert(sizeof(TornStoreOutcome) == 128);
+static_assert(sizeof(TornStoreOutcome) == 256);
+
+// One end of a network link. A round is one message for each slot: the first has the lines, the
+// others one line each.
+struct NetworkEnd {
+  kernels::Fifo* fifo;
+  uint64_t done = 0;     // steps: published, or freed
+  bool filling = false;  // send: the kernel that writes the next round's lines is queued
+  uint64_t steps() const { return uint64_t(kNetworkRounds) * fifo->slot_count; }
+};
 
 class TornStoreTest : public UnendedTornStoreTest {
  public:
-  explicit TornStoreTest(const TornStoreOptions& options)
-      : o_(options),
-        lines_(uint32_t(std::min<uint64_t>(
-            kMostLines, o_.part_bytes / kLineBytes / uint64_t(o_.window.nranks - 1)))) {}
+  explicit TornStoreTest(const TornStoreOptions& options) : o_(options) {
+    for (const LinePath& path : o_.reads)
+      if (path.fifo != nullptr) receives_.push_back({path.fifo});
+    for (const LinePath& path : o_.writes)
+      if (path.fifo != nullptr) sends_.push_back({path.fifo});
+  }
 
   Status set_up() {
-    const size_t peers = size_t(o_.window.nranks - 1);
-    COLL_ASSIGN(words_, transport::PinnedMemory::make(o_.device, (peers + 1) * kWordsApart));
-    for (size_t i = 0; i < peers; ++i) {
+    if (!o_.cannot.empty()) return Error(ErrorCode::unavailable, o_.cannot);
+    COLL_TRY(o_.device->use());
+    const size_t reads = o_.reads.size();
+    COLL_ASSIGN(words_, transport::PinnedMemory::make(o_.device, (reads + 1) * kWordsApart));
+    for (size_t i = 0; i < reads; ++i) {
       COLL_ASSIGN(auto reader, DeviceStream::make(o_.device));
-      COLL_ASSIGN(auto writer, DeviceStream::make(o_.device));
       readers_.push_back(std::move(reader));
+    }
+    // What goes into this GPU's own memory, for the network, is soon done: one stream is enough.
+    const size_t direct = o_.writes.size() - sends_.size();
+    for (size_t i = 0; i < direct + (sends_.empty() ? 0 : 1); ++i) {
+      COLL_ASSIGN(auto writer, DeviceStream::make(o_.device));
       writers_.push_back(std::move(writer));
     }
     // A kernel's first launch loads it, which may wait for kernels that run: no reader must.
-    COLL_TRY(read(0, 0));
-    COLL_TRY(write(0, 0));
+    if (!o_.reads.empty()) COLL_TRY(read(0, 0));
+    if (!o_.writes.empty()) COLL_TRY(write(o_.writes[0], 0, writers_[0]));
     return wait();
   }
 
-  // Peer number i writes rank + i + 1's memory; its reader watches what rank - i - 1 writes.
   Status start_reading() {
-    for (size_t i = 0; i < readers_.size(); ++i) COLL_TRY(read(i, kRounds));
+    for (size_t i = 0; i < readers_.size(); ++i)
+      COLL_TRY(read(i, o_.reads[i].fifo == nullptr ? kRounds : kNetworkRounds));
     return {};
   }
-  Status start_writing() {
-    for (size_t i = 0; i < writers_.size(); ++i) COLL_TRY(write(i, kRounds));
-    return {};
+  Status write_all() {
+    size_t next = 0;
+    for (const LinePath& path : o_.writes)
+      if (path.fifo == nullptr) COLL_TRY(write(path, kRounds, writers_[next++]));
+    return sends_.empty() && receives_.empty() ? Status() : write_by_network();
   }
 
   Status wait() {
@@ -79,17 +103,23 @@ class TornStoreTest : public UnendedTornStoreTest {
 
   TornStoreOutcome outcome() const {
     TornStoreOutcome mine;
-    const int n = o_.window.nranks;
     for (size_t i = 0; i < readers_.size(); ++i) {
       const uint32_t torn = std::atomic_ref<uint32_t>(*word(i)).load();
       if (torn == 0) continue;
-      mine.from = (o_.window.rank + n - int(i) - 1) % n;
+      mine.from = o_.reads[i].peer;
       mine.torn = torn;
     }
     return mine;
   }
 
-  Status clean() { return o_.device->zero(part(o_.window.rank), pair_bytes() * readers_.size()); }
+  // Lines with old numbers would be taken for new ones once the steps get there.
+  Status clean() {
+    for (const LinePath& path : o_.reads)
+      COLL_TRY(o_.device->zero(path.lines, uint64_t(o_.lines) * kLl128LineBytes));
+    for (auto* ends : {&sends_, &receives_})
+      for (const NetworkEnd& end : *ends) end.fifo->step += end.done;
+    return {};
+  }
 
  private:
   Status wait_for_all(Deadline deadline) const {
@@ -97,7 +127,6 @@ class TornStoreTest : public UnendedTornStoreTest {
       for (const DeviceStream& stream : *streams) COLL_TRY(stream.synchronize(deadline));
     return {};
   }
-  uint8_t* part(int rank) const { return o_.window.base + uint64_t(rank) * o_.window.stride; }
   uint32_t* word(size_t i) const {
     return reinterpret_cast<uint32_t*>(words_.data() + i * kWordsApart);
   }
@@ -106,33 +135,85 @@ class TornStoreTest : public UnendedTornStoreTest {
     return Error(ErrorCode::unavailable, o_.launcher->error_text(error));
   }
   Status read(size_t i, uint32_t rounds) {
-    return launched(o_.launcher->torn_store_read(part(o_.window.rank) + i * pair_bytes(), lines_,
-                                                 rounds, word(i), word(readers_.size()), kTimeoutNs,
+    return launched(o_.launcher->torn_store_read(o_.reads[i].lines, o_.lines, rounds, word(i),
+                                                 word(readers_.size()), kTimeoutNs,
                                                  readers_[i].get()));
   }
-  Status write(size_t i, uint32_t rounds) {
-    const int to = (o_.window.rank + int(i) + 1) % o_.window.nranks;
-    return launched(o_.launcher->torn_store_write(part(to) + i * pair_bytes(), lines_, rounds,
-                                                  writers_[i].get()));
+  Status write(const LinePath& path, uint32_t rounds, const DeviceStream& stream) {
+    return launched(o_.launcher->torn_store_write(path.lines, o_.lines, rounds, stream.get()));
   }
 
-  uint64_t pair_bytes() const { return lines_ * kLineBytes; }
+  // The proxy carries; readers do not wait for what their host sees arrive.
+  Status write_by_network() {
+    struct Busy {
+      ProxyEngine* proxy;
+      explicit Busy(ProxyEngine* of) : proxy(of) { proxy->busy(true); }
+      ~Busy() { proxy->busy(false); }
+    } const busy(o_.proxy);
+    const Deadline deadline = Deadline::after_seconds(o_.wait_s);
+    while (true) {
+      bool done = true;
+      for (size_t i = 0; i < sends_.size(); ++i) COLL_TRY(send_round(i, done));
+      for (NetworkEnd& end : receives_) free_slots(end, done);
+      if (done) return {};
+      if (deadline.passed())
+        return Error(ErrorCode::deadline, "lines did not pass through the network in time");
+      base::yield_thread();
+    }
+  }
+
+  Status send_round(size_t i, bool& done) {
+    NetworkEnd& end = sends_[i];
+    kernels::Fifo& fifo = *end.fifo;
+    const uint64_t sent = transport::load_counter(fifo.head) - fifo.step;
+    if (end.done == end.steps()) {
+      done = done && sent == end.done;
+      return {};
+    }
+    done = false;
+    const DeviceStream& stream = writers_.back();
+    if (!end.filling) {
+      if (sent < end.done) return {};
+      end.filling = true;
+      return write({-1, fifo.slots, nullptr}, uint32_t(end.done / fifo.slot_count) + 1, stream);
+    }
+    COLL_ASSIGN(const bool idle, stream.idle());
+    if (!idle) return {};
+    end.filling = false;
+    for (uint32_t slot = 0; slot < fifo.slot_count; ++slot)
+      fifo.records[slot].bytes = (slot == 0 ? o_.lines : 1) * kLl128LineBytes;
+    end.done += fifo.slot_count;
+    transport::publish(fifo.tail, fifo.step + end.done, fifo.consumer_sleeps);
+    return {};
+  }
+
+  void free_slots(NetworkEnd& end, bool& done) {
+    kernels::Fifo& fifo = *end.fifo;
+    const uint64_t arrived = transport::load_counter(fifo.tail) - fifo.step;
+    if (arrived > end.done) {
+      end.done = arrived;
+      transport::publish(fifo.head, fifo.step + arrived, fifo.producer_sleeps);
+    }
+    done = done && end.done == end.steps();
+  }
 
   const TornStoreOptions o_;
-  const uint32_t lines_;           // of a pair
   transport::PinnedMemory words_;  // counts of torn lines, then the abort word
   std::vector<DeviceStream> readers_, writers_;
+  std::vector<NetworkEnd> sends_, receives_;
 };
 
-std::string what_happened(std::vector<TornStoreOutcome>& all) {
+std::string what_happened(std::vector<TornStoreOutcome>& all, const std::string& where) {
+  const std::string there = where.empty() ? "" : " " + where;
   for (size_t r = 0; r < all.size(); ++r) {
     TornStoreOutcome& o = all[r];
     o.why[sizeof o.why - 1] = 0;
-    if (o.failed != kWent) return format("the torn-store test failed on rank {}: {}", r, o.why);
+    if (o.failed != kWent)
+      return format("the torn-store test{} failed on rank {}: {}", there, r, o.why);
     if (o.torn == kernels::cuda::kTornStoreAborted)
-      return format("lines of rank {} did not arrive at rank {}", o.from, r);
+      return format("lines of rank {} did not arrive at rank {}{}", o.from, r, there);
     if (o.torn != 0)
-      return format("{} lines of rank {} arrived torn at rank {}", o.torn, o.from, r);
+      return format("{} lines of rank {} arrived torn at rank {}{}", o.torn, o.from, r, there);
   }
   return {};
 }
@@ -143,14 +224,36 @@ void note(Status& first, Status status) {
 
 }  // namespace
 
+uint32_t torn_store_lines(uint32_t slot_bytes) {
+  return std::min(kMostLines, slot_bytes / kLl128LineBytes);
+}
+
+// Peer number i writes rank + i + 1's memory; its reader watches what rank - i - 1 writes.
+TornStoreOptions torn_stores_in_window(const kernels::cuda::PeerMemory& window,
+                                       uint64_t part_bytes) {
+  TornStoreOptions o;
+  const int n = window.nranks;
+  o.lines =
+      uint32_t(std::min<uint64_t>(kMostLines, part_bytes / kLl128LineBytes / uint64_t(n - 1)));
+  const auto part = [&](int rank, int i) {
+    return window.base + uint64_t(rank) * window.stride + uint64_t(i) * o.lines * kLl128LineBytes;
+  };
+  for (int i = 0; i < n - 1; ++i) {
+    const int to = (window.rank + i + 1) % n;
+    o.writes.push_back({.peer = to, .lines = part(to, i)});
+    o.reads.push_back({.peer = (window.rank + n - i - 1) % n, .lines = part(window.rank, i)});
+  }
+  return o;
+}
+
 Result<TornStoreVerdict> test_torn_stores(const TornStoreOptions& options, Deadline deadline) {
-  COLL_INFO(init, "LL128 : testing lines between {} GPUs", options.window.nranks);
+  COLL_INFO(init, "LL128 : testing lines {}",
+            options.where.empty() ? "between GPUs" : options.where);
   auto test = std::make_unique<TornStoreTest>(options);
   TornStoreTest& run = *test;
-  Status went = options.device->use();
-  if (went) went = run.set_up();
-  std::vector<TornStoreOutcome> all(static_cast<size_t>(options.window.nranks));
-  TornStoreOutcome& mine = all[size_t(options.window.rank)];
+  Status went = run.set_up();
+  std::vector<TornStoreOutcome> all(size_t(options.bootstrap->size()));
+  TornStoreOutcome& mine = all[size_t(options.bootstrap->rank())];
   // Whether everybody can: nobody shall wait for lines that nobody writes.
   const auto share = [&]() -> Result<bool> {
     mine.failed = went ? kWent : run.ended() ? kCannot : kNotEnded;
@@ -168,18 +271,22 @@ Result<TornStoreVerdict> test_torn_stores(const TornStoreOptions& options, Deadl
   if (ran) {
     note(went, run.start_reading());
     COLL_TRY_IN(options.bootstrap->barrier(deadline), "LL128 test");
-    note(went, run.start_writing());
+    note(went, run.write_all());
     note(went, run.wait());
     mine = run.outcome();
     COLL_ASSIGN(good, share());  // nobody writes any more
     if (good) note(went, run.clean());
     COLL_ASSIGN(good, share());
   }
-  TornStoreVerdict verdict{.why = what_happened(all), .window_lost = false, .unended = nullptr};
-  // What was written into it, and is zero no more, or still may be written.
-  verdict.window_lost = std::any_of(all.begin(), all.end(), [&](const TornStoreOutcome& o) {
-    return o.failed == kNotEnded || (ran && o.failed != kWent);
-  });
+  TornStoreVerdict verdict{.why = what_happened(all, options.where),
+                           .memory_lost = false,
+                           .runs_on = false,
+                           .unended = nullptr};
+  for (const TornStoreOutcome& o : all) {
+    verdict.runs_on |= o.failed == kNotEnded;
+    // What was written into it, and is zero no more, or still may be written.
+    verdict.memory_lost |= o.failed == kNotEnded || (ran && o.failed != kWent);
+  }
   if (mine.failed == kNotEnded) verdict.unended = std::move(test);
   return verdict;
 }

@@ -1,9 +1,12 @@
 #include "runtime/links/edges.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "base/format.h"
 #include "kernels/algo/algorithms.h"
+#include "runtime/plan/model.h"
 
 namespace collctl::runtime {
 namespace {
@@ -47,7 +50,47 @@ bool has_partners(const PlannedOp& op) {
   return kernels::algorithm(op.algorithm).over == Over::partners;
 }
 
+// Of a channel: both ways, each once.
+std::vector<Edge> neighbour_edges(int rank, int channel, const ChannelShape& shape) {
+  std::set<Edge> edges;
+  const auto& ring = shape.ring;
+  const size_t n = ring.size();
+  const auto at = size_t(std::find(ring.begin(), ring.end(), rank) - ring.begin());
+  edges.insert({channel, rank, ring[(at + 1) % n]});
+  edges.insert({channel, ring[(at + n - 1) % n], rank});
+  for (const int other :
+       {shape.tree.up, shape.tree.down[0], shape.tree.down[1], shape.tree.down[2]}) {
+    if (other < 0) continue;
+    edges.insert({channel, rank, other});
+    edges.insert({channel, other, rank});
+  }
+  return {edges.begin(), edges.end()};
+}
+
 }  // namespace
+
+std::vector<std::vector<Edge>> line_tests(int rank, const CommShape& shape,
+                                          const HostGroups& hosts) {
+  const size_t channels = shape.channels.size();
+  // The search's are there twice, with the other tree; more of them are the same again.
+  const size_t distinct = std::min(channels, 2 * size_t(shape.model->ring.channels));
+  const auto at_once = size_t(std::clamp(shape.model->largest_node / 2, 1, 4));
+  std::vector<std::vector<Edge>> tests(1 + (distinct + at_once - 1) / at_once);
+  std::set<std::pair<int, int>> pairs;
+  const auto host = std::find_if(hosts.begin(), hosts.end(), [&](const auto& ranks) {
+    return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+  });
+  for (size_t c = 0; c < channels; ++c)
+    for (const Edge& edge : neighbour_edges(rank, int(c), shape.channels[c])) {
+      const int peer = edge.from == rank ? edge.to : edge.from;
+      if (std::find(host->begin(), host->end(), peer) == host->end()) {
+        if (c < distinct) tests[1 + c / at_once].push_back(edge);
+      } else if (pairs.emplace(edge.from, edge.to).second) {
+        tests[0].push_back(edge);
+      }
+    }
+  return tests;
+}
 
 std::vector<Edge> collective_edges(int rank, const CommShape& shape, const Choices& choices,
                                    bool gpu, bool has_reducers) {

@@ -5,6 +5,7 @@
 
 #include "runtime/links/wire.h"
 #include "runtime/plan/plan.h"
+#include "runtime/plan/shape.h"
 #include "runtime/request/choices.h"
 
 namespace collctl::runtime {
@@ -29,6 +30,12 @@ PlanEdges plan_edges(const Plan& plan, const CommShape& shape, bool gpu);
 
 // Neighbours in a ring or tree of their channel: the only links that LL128 goes over.
 bool are_neighbours(int rank, const Edge& edge, const CommShape& shape);
+// Of these the rank's links that stand for all others where LL128's lines are tested: first those
+// inside hosts, each pair of ranks once; then those between hosts, of all channels that are no
+// repetition, and of so few at a time that not too many end at one GPU. As many lists on every
+// rank, and each link in the same at both ends.
+std::vector<std::vector<Edge>> line_tests(int rank, const CommShape& shape,
+                                          const HostGroups& hosts);
 // The rank whose GPU sends an edge's data for its sender (PXN); -1: none.
 int relay_of(const Edge& edge, const CommShape& shape);
 // The network device of this rank's end of an edge: of the ring or tree that it belongs to, else

@@ -106,8 +106,25 @@ Result<size_t> Wire::choose(const Edge& edge, size_t first) const {
 }
 
 bool Wire::has(const Edge& edge, kernels::Protocol protocol) const {
+  return fifo(edge, protocol) != nullptr;
+}
+
+kernels::Fifo* Wire::fifo(const Edge& edge, kernels::Protocol protocol) const {
   const auto link = links_.find(edge);
-  return link != links_.end() && link->second->fifo(protocol) != nullptr;
+  return link == links_.end() ? nullptr : link->second->fifo(protocol);
+}
+
+std::string Wire::why(const Edge& edge) const {
+  const auto link = links_.find(edge);
+  return link == links_.end() ? "" : link->second->why();
+}
+
+// Relays send for neighbours only, over a network.
+bool Wire::wants_ll128(const Pending& p) const {
+  if (p.part != Part::whole) return options_.network_ll128;
+  const std::string_view row = transport::transports()[p.row].name;
+  if (options_.network_ll128 ? row == "shm" : row == "net") return false;
+  return !options_.wants_ll128 || options_.wants_ll128(p.edge);
 }
 
 void Wire::fill_spec(Pending& p, uint32_t purpose) const {
@@ -123,10 +140,7 @@ void Wire::fill_spec(Pending& p, uint32_t purpose) const {
   if (options_.nic_of) spec.nic = options_.nic_of(p.edge);
   for (int i = 0; i < kernels::kProtocolCount; ++i) {
     if (options_.settings->slot_bytes[i] == 0) continue;
-    // What a relay sends goes over the network, which has no LL128.
-    if (i == int(kernels::Protocol::ll128) &&
-        (p.part != Part::whole || (options_.wants_ll128 && !options_.wants_ll128(p.edge))))
-      continue;
+    if (i == int(kernels::Protocol::ll128) && !wants_ll128(p)) continue;
     spec.geometry[i] = {options_.settings->slot_bytes[i], options_.settings->slot_count};
   }
 }

@@ -41,6 +41,7 @@ class Wire {
     ProxyEngine* proxy = nullptr;
     // Whether an edge wants slots for LL128, which are large; the same at both ends. Null: all do.
     std::function<bool(const Edge&)> wants_ll128;
+    bool network_ll128 = false;  // links over a network may have them, too
     // Why two ranks of a host are not to use P2P; empty: they may. Null: all may.
     std::function<std::string(int a, int b)> no_p2p;
     // The network device of this rank's end of an edge; null: not known.
@@ -59,6 +60,9 @@ class Wire {
   Status connect(std::span<const Edge> edges, uint32_t purpose, Deadline deadline);
   bool has(const Edge& edge) const { return links_.contains(edge); }
   bool has(const Edge& edge, kernels::Protocol protocol) const;
+  // This rank's end of a link; null: there is no link, or it goes without the protocol.
+  kernels::Fifo* fifo(const Edge& edge, kernels::Protocol protocol) const;
+  std::string why(const Edge& edge) const;  // Link::why; empty without a link
 
   // Fifos of a channel by peer and protocol; the tables live as long as the Wire.
   const kernels::ChannelLinks& channel(int channel);
@@ -105,6 +109,7 @@ class Wire {
   void open(Pending& p, uint32_t purpose, Deadline deadline);
   Result<std::unique_ptr<transport::Endpoint>> open_endpoint(Pending& p, Deadline deadline);
   bool goes_without_relay(Pending& p);
+  bool wants_ll128(const Pending& p) const;
   int other_end(const Edge& edge) const;
   int far_end(const Edge& edge) const;
   Status exchange(std::vector<Pending*>& round, Deadline deadline);

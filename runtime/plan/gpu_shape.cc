@@ -207,11 +207,8 @@ CommShape begun_shape(int rank, int nranks, const HostGroups& hosts, const Setti
 
 // What the paths could bear; the test on them comes after.
 void offer_ll128(CommShape& shape) {
-  // On a network its lines would be words of different age, and nobody tests them there.
-  const std::string rule = shape.model->nodes > 1
-                               ? "LL128 is not supported over the network"
-                               : unavailable(*shape.model, kernels::AlgorithmId::ring,
-                                             Protocol::ll128, kernels::Collective::all_reduce);
+  const std::string rule = unavailable(*shape.model, kernels::AlgorithmId::ring, Protocol::ll128,
+                                       kernels::Collective::all_reduce);
   if (rule.empty()) return;
   shape.slot_bytes[int(Protocol::ll128)] = 0;
   shape.no_ll128 = rule;
@@ -258,6 +255,21 @@ bool stages_data(const ClusterNode& node, const std::vector<std::vector<transpor
                        return !gdr[sender][out].no_read.empty() ||
                               !gdr[size_t(channel.order.front())][in].no_write.empty();
                      });
+}
+
+std::string no_network_lines(std::span<const RankFacts> all_facts, bool staged) {
+  constexpr const char* kOnly = "ll128 between hosts goes by RDMA between GPUs: ";
+  for (const RankFacts& facts : all_facts) {
+    const transport::PeerInfo &first = all_facts[0].info, &info = facts.info;
+    std::string why;
+    const auto* net = transport::choose_net(first, info, why);
+    if (info.rank != first.rank && net != nullptr && std::string_view(net->name) != "ib")
+      why = format("ranks {} and {} use the network {}", first.rank, info.rank, net->name);
+    if (why.empty() && info.gdr == 0 && net != nullptr && std::string_view(net->name) == "ib")
+      why = format("no network device reaches the GPU of rank {}", info.rank);
+    if (!why.empty()) return kOnly + why;
+  }
+  return staged ? kOnly + std::string("data is staged in host memory on the way") : "";
 }
 
 void goes_through_host(CommShape& shape) {
@@ -316,7 +328,9 @@ Result<CommShape> make_gpu_shape(int rank, std::span<const RankFacts> all_facts,
                       : Result<Joined>(Error(ErrorCode::unavailable, "not all hosts are known"));
   if (joined) {
     shape.channels = channels_of(joined->cluster, joined->world, rank);
-    shape.model = std::make_shared<const ModelInput>(model_input(joined->cluster));
+    ModelInput model = model_input(joined->cluster);
+    if (model.nodes > 1) model.no_network_lines = no_network_lines(all_facts, staged);
+    shape.model = std::make_shared<const ModelInput>(std::move(model));
     nics->wiring = topology::wiring_of(joined->cluster, place_of(rank, joined->world));
     nics->relayed = relayed_of(rank, *joined, all_facts);
     shape.nics = std::move(nics);
@@ -333,7 +347,9 @@ CommShape hypothetical_gpu_shape(const HypotheticalGpus& gpus, const Settings& s
   const int ranks = int(gpus.world.size());
   CommShape shape = begun_shape(0, ranks, gpus.hosts, settings);
   shape.channels = channels_of(gpus.cluster, gpus.world, 0);
-  shape.model = std::make_shared<const ModelInput>(model_input(gpus.cluster));
+  ModelInput model = model_input(gpus.cluster);
+  if (model.nodes > 1) model.no_network_lines = no_network_lines({}, gpus.staged);
+  shape.model = std::make_shared<const ModelInput>(std::move(model));
   if (refuses_p2p(settings) || !gpus.no_p2p.empty()) goes_through_host(shape);
   complete(shape, gpus.hosts, settings);
   RankFacts facts{};
@@ -346,8 +362,8 @@ CommShape hypothetical_gpu_shape(const HypotheticalGpus& gpus, const Settings& s
   shape.pinned_window =
       !shape.gpu_window && may_have_pinned_window(all_facts, gpus.hosts, settings, launcher);
   shape.window_serves = launcher.window_serves;
-  // The lines are tested where all ranks map each other's memory.
-  shape.ll128_passed = shape.gpu_window && shape.no_ll128.empty();
+  // The lines are tested where all ranks map each other's memory, or over the links between hosts.
+  shape.ll128_passed = (shape.gpu_window || shape.model->nodes > 1) && shape.no_ll128.empty();
   if (!shape.ll128_passed && shape.no_ll128.empty())
     shape.no_ll128 =
         "ll128 is tested in memory that all ranks map, and there is none: " + shape.no_window;

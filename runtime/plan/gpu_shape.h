@@ -61,6 +61,9 @@ std::vector<std::vector<transport::NicGdr>> gdr_rules(const topology::Graph& gra
 // By these: the GPU at an end of some channel is one that the channel's device must not reach.
 bool stages_data(const topology::ClusterNode& node,
                  const std::vector<std::vector<transport::NicGdr>>& gdr);
+// For ModelInput::no_network_lines. `staged`: data of some rank goes through host memory on its way
+// to the network.
+std::string no_network_lines(std::span<const RankFacts> all_facts, bool staged);
 // Pure but for the graph files: `bus_ids` of the job's GPUs on this machine in the order of ranks;
 // `hosts` of the job.
 HostGpus host_gpus(const topology::System& system, std::span<const int64_t> bus_ids, int hosts,
@@ -90,7 +93,8 @@ struct HypotheticalGpus {
   const topology::Cluster& cluster;
   std::span<const int32_t> world;  // the job's rank of each of the cluster's
   HostGroups hosts;
-  std::string no_p2p;  // why two GPUs of a host cannot use each other's memory; empty: all can
+  std::string no_p2p;   // why two GPUs of a host cannot use each other's memory; empty: all can
+  bool staged = false;  // as for no_network_lines
 };
 CommShape hypothetical_gpu_shape(const HypotheticalGpus& gpus, const Settings& settings,
                                  const kernels::cuda::Launcher& launcher);

@@ -268,7 +268,8 @@ class Model {
   const PatternFacts& facts_;
 };
 
-// LL128 stands on 128-byte stores that arrive whole.
+// THE rule for LL128, which stands on 128 bytes that arrive whole: where it can be tried. The test
+// of the lines themselves has the last word (runtime/executor/torn_store.h).
 std::string no_ll128(const ModelInput& input) {
   if (input.amd_gpus) return "ll128 needs NVIDIA GPUs";
   if (input.min_sm < 70) return format("ll128 needs SM 70, not {}", input.min_sm);
@@ -277,11 +278,22 @@ std::string no_ll128(const ModelInput& input) {
   const auto type = std::max(input.ring.type_intra, input.tree.type_intra);
   if (input.ranks > input.nodes && type > PathType::nvb)
     return format("ll128 needs NVLink between GPUs, not {}", path_type_name(type));
+  if (input.nodes == 1) return {};
+  if (input.ranks > input.nodes && input.through_host)
+    return "ll128 needs P2P between the GPUs of a host";
+  if (!input.no_network_lines.empty()) return input.no_network_lines;
   const auto inter = std::max(input.ring.type_inter, input.tree.type_inter);
-  const PathType worst = input.min_sm >= 90 ? PathType::pxn : PathType::p2c;
-  if (input.nodes > 1 && inter > worst)
+  const PathType worst = input.min_sm >= 90 ? PathType::pxn : PathType::pxb;
+  if (inter > worst)
     return format("ll128 needs {} to the network, not {}", path_type_name(worst),
                   path_type_name(inter));
+  // The halves of a line have been seen to pass each other there (GH200, NCCL pull request 2053).
+  for (const auto* pattern : {&input.ring, &input.tree})
+    if (pattern->type_inter == PathType::p2c)
+      return format(
+          "ll128 does not go over {}: what a network device writes to a GPU by way of "
+          "the processor may arrive in halves",
+          path_type_name(PathType::p2c));
   return {};
 }
 

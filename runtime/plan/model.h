@@ -31,6 +31,9 @@ struct ModelInput {
   bool amd_gpus = false;
   bool known = true;          // how the machine is wired
   bool through_host = false;  // GPUs of a node without P2P: data goes through the host's memory
+  // Why LL128's lines cannot go over the network between nodes; empty: as far as paths tell, they
+  // can.
+  std::string no_network_lines = {};
   topology::CpuMaker cpu = topology::CpuMaker::other;
   topology::Pattern tree_pattern = topology::Pattern::tree;
   topology::PatternFacts ring, tree;

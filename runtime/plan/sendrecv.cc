@@ -148,9 +148,11 @@ Result<Protocol> protocol_of(const Operation& message, uint64_t bytes, const Com
       usable(Protocol::ll128) &&
       have_ll128(sends ? shape.rank : message.peer, sends ? message.peer : shape.rank, shape);
   const MessageWidth& width = message_width(shape);
-  if (usable(Protocol::ll) && bytes <= (ll128 ? width.ll_bytes : width.ll_alone_bytes))
+  // Over networks nobody has measured what messages gain by it: there it is taken by name only.
+  const bool measured = ll128 && shape.model->nodes == 1;
+  if (usable(Protocol::ll) && bytes <= (measured ? width.ll_bytes : width.ll_alone_bytes))
     return Protocol::ll;
-  if (ll128 && bytes <= width.ll128_bytes) return Protocol::ll128;
+  if (measured && bytes <= width.ll128_bytes) return Protocol::ll128;
   for (const Protocol p : {Protocol::simple, Protocol::ll128, Protocol::ll})
     if (p == Protocol::ll128 ? ll128 : usable(p)) return p;
   return Error(ErrorCode::usage,

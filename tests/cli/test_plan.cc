@@ -41,10 +41,10 @@ TEST_CASE("plan of two nodes, by hand") {
   // Search: 48 GB/s per channel (the best path to the network) fits once below the switch, and is
   // halved into two of 24. Used twice: 4; no more, for 24 is below 45. GPU 1 sends through GPU 0
   // (PXN). Trees: both GPUs' chain may have twice the network's 24.
-  // Two hosts map no memory together: neither window kernels, nor ll128, whose lines are tested
-  // there. Ring ll: 6.6 + 4 x 1 (the host's step) + 2 x 2.7 = 16; half of 48 x 4/6 = 16 GB/s: 65.54
-  // us for 1 MiB. Ring simple: 1.4 (between nodes) x (8.4 + 4 x 3.4 + 2 x 14 = 50) = 70; 32 GB/s:
-  // 32.77 us.
+  // Two hosts map no memory together: no window kernels. Ring ll128, whose lines go by RDMA: 14 + 4
+  // x 1.9 + 2 x 4 = 29.6; 0.92 of 48 x 4/6 = 29.44 GB/s: 35.62 us for 1 MiB. Ring ll: 6.6 + 4 x 1
+  // (the host's step) + 2 x 2.7 = 16; half of 32 = 16 GB/s: 65.54 us. Ring simple: 1.4 (between
+  // nodes) x (8.4 + 4 x 3.4 + 2 x 14 = 50) = 70; 32 GB/s: 32.77 us.
   CHECK(
       ran.out ==
       "# plan for allreduce: 2 nodes of 2 GPUs, 4 ranks\n"
@@ -73,10 +73,10 @@ TEST_CASE("plan of two nodes, by hand") {
           "#\n"
           "#   size  algo  proto  channels  threads   time   algbw   busbw  limited by\n"
           "#    (B)                                   (us)  (GB/s)  (GB/s)\n"
-          " 1048576  ring  ll            4      512  81.54   12.86   19.29  bandwidth: 2 x 24 "
-          "GB/s, by PCI/0000:10:00.0 -> GPU/0 (PCI, 48 GB/s, 48 used), x 0.5 by ll\n"
+          " 1048576  ring  ll128         4      640  65.22   16.08   24.12  bandwidth: 2 x 24 "
+          "GB/s, by PCI/0000:10:00.0 -> GPU/0 (PCI, 48 GB/s, 48 used), x 0.92 by ll128\n"
           "#\n"
-          "# why: 1 MiB: ring ll; next ring simple: 102.8 us (+26 %)\n");
+          "# why: 1 MiB: ring ll128; next ring ll: 81.54 us (+25 %)\n");
 }
 
 TEST_CASE("the table of plan fits COLUMNS, and says what it left out") {
@@ -173,7 +173,8 @@ TEST_CASE("plan --json has every rank of every ring and tree") {
   CHECK(choice["candidates"].size() == 9);
   for (const json& way : choice["candidates"])
     CHECK(way.contains("unavailable") ==
-          (way["algorithm"] == "one-shot" || way["protocol"] == "ll128"));
+          (way["algorithm"] == "one-shot" ||
+           (way["protocol"] == "ll128" && way["algorithm"] != "ring")));
   CHECK(all["choices"][1]["bytes"] == 0);  // less than a float for each rank
   for (const json& finding : all["findings"])
     CHECK(has(finding["what"], "this build has no GPU kernels"));
@@ -268,7 +269,13 @@ TEST_CASE("plan says what it cannot plan") {
   fails("--nodes 0 --from " + path, 2, "--nodes 0: expected");
   fails("--nodes 4097 --from " + path, 2, "--nodes 4097: expected");
   fails("--algo two-shot --nodes 2 --from " + path, 2, "the ranks are on several hosts");
-  fails("--proto ll128 --nodes 2 --from " + path, 2, "LL128 is not supported over the network");
+  std::string far = kPair;
+  for (size_t at; (at = far.find("gdr=\"1\"")) != std::string::npos;)
+    far.replace(at, 7, "gdr=\"0\"");
+  CHECK(run_collctl("plan --proto ll128 --nodes 2 --bytes 1M --from " + path).code == 0);
+  fails("--proto ll128 --nodes 2 --from " + write(folder, far), 2,
+        "ll128 between hosts goes by RDMA between GPUs: data is staged in host memory on the way");
+  write(folder, kPair);
   fails("--op sum --from " + path, 2, "--op sum: expected");
   fails("--bytes 8 -e 16 --from " + path, 2, "--bytes and --max-bytes exclude each other");
   fails("--op allgather --algo tree --from " + path, 2,

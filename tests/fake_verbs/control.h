@@ -44,6 +44,7 @@ enum class FaultKind : uint8_t {
   kReorder,    // packets of plain writes arrive in any order, within `us`; an immediate waits for
                // them
   kCorrupt,    // one byte of what arrives is flipped
+  kTear,       // of its first 128-byte lines the ends arrive `us` before the rest
   kRevoke,     // the key that the request names is taken back
   kPortDown,   // of the requester
   kKill,       // the requester's process gets SIGKILL

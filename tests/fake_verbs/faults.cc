@@ -59,6 +59,9 @@ void apply(const FaultRow& row, QueuePair& pair, Request& request, Device& devic
     case FaultKind::kCorrupt:
       request.corrupt = true;
       break;
+    case FaultKind::kTear:
+      request.tear_ns = std::max<uint64_t>(ns, 1);
+      break;
     case FaultKind::kRevoke:
       request.revoke = true;
       break;

@@ -121,18 +121,19 @@ void Pinned::drop() {
 }
 
 void copy_words(void* to, const void* from, size_t bytes) {
+  [[maybe_unused]] constexpr size_t kLine = 128;
   auto* out = static_cast<uint8_t*>(to);
   const auto* in = static_cast<const uint8_t*>(from);
 #ifndef __SANITIZE_THREAD__
-  // Large messages: all but the last words at once. Who looks into a message before its completion
-  // may rely on the end coming last, at most.
-  if (bytes > 1024) {
-    const size_t most = (bytes - 64) & ~size_t(7);
-    std::memcpy(out, in, most);
-    out += most;
-    in += most;
-    bytes -= most;
-  }
+  // Large messages: in lines of 128 bytes. Who looks into a message before its completion may rely
+  // on each line's end, and the message's, coming last.
+  if (reinterpret_cast<uint64_t>(out) % 8 == 0)
+    for (; bytes > 1024; bytes -= kLine, out += kLine, in += kLine) {
+      std::memcpy(out, in, kLine - 8);
+      uint64_t end;
+      std::memcpy(&end, in + kLine - 8, 8);
+      __atomic_store_n(reinterpret_cast<uint64_t*>(out + kLine - 8), end, __ATOMIC_RELEASE);
+    }
 #endif
   while (bytes > 0 && (reinterpret_cast<uint64_t>(out) % 8 != 0 || bytes < 8)) {
     __atomic_store_n(out++, *in++, __ATOMIC_RELEASE);

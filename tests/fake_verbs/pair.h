@@ -24,6 +24,7 @@ struct Request {
   int forced_status = -1;   // of the completion
   uint64_t due_ns = 0;      // not before
   uint64_t reorder_ns = 0;  // its packets arrive in any order with those of its neighbours
+  uint64_t tear_ns = 0;     // ends of 128-byte lines arrive so long before the rest
 
   bool has_immediate() const {
     return opcode == IBV_WR_RDMA_WRITE_WITH_IMM || opcode == IBV_WR_SEND_WITH_IMM;

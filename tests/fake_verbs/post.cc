@@ -60,7 +60,7 @@ void take(QueuePair& pair, const ibv_send_wr& wr) {
   request.judged = request.corrupt = request.revoke = request.awaits_ack = false;
   request.losses = request.ack_losses = 0;
   request.forced_status = -1;
-  request.due_ns = request.reorder_ns = 0;
+  request.due_ns = request.reorder_ns = request.tear_ns = 0;
   log_request(pair, request, uint8_t(wr.opcode), uint8_t(wr.num_sge));
   if ((wr.send_flags & IBV_SEND_INLINE) != 0) take_inline(pair, request, wr);
   ++pair.posted;

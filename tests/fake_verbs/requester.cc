@@ -145,7 +145,7 @@ uint64_t QueuePair::end_of_plain_writes() {
     Request& r = request(end);
     if (!r.judged) judge(*this, r);
     if (r.opcode != IBV_WR_RDMA_WRITE || r.reorder_ns == 0 || r.due_ns > now_ns() || r.losses > 0 ||
-        r.ack_losses > 0 || r.forced_status >= 0 || r.corrupt || r.revoke)
+        r.ack_losses > 0 || r.forced_status >= 0 || r.corrupt || r.tear_ns > 0 || r.revoke)
       break;
   }
   return end;

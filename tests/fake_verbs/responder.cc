@@ -10,6 +10,10 @@
 namespace fake_verbs {
 namespace {
 
+TransferFaults faults_of(const Request& request) {
+  return {request.corrupt, request.tear_ns};
+}
+
 // 12 means 0.64 ms: the table of the InfiniBand specification, in units of 10 us.
 uint64_t rnr_ns(int code) {
   constexpr uint32_t kTens[32] = {65536, 1,    2,    3,     4,     6,     8,     12,
@@ -137,7 +141,7 @@ Verdict deliver_send(Pair& to, const Request& request, const Memory& source) {
     complete_receive(to, receive, request, IBV_WC_LOC_LEN_ERR);
     return refuse(to, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
   }
-  if (!transfer(source, target, request.bytes, request.corrupt)) return {Arrival::kLost};
+  if (!transfer(source, target, request.bytes, faults_of(request))) return {Arrival::kLost};
   complete_receive(to, receive, request, IBV_WC_SUCCESS);
   return {Arrival::kDone};
 }
@@ -148,7 +152,7 @@ Verdict deliver_write(Pair& to, const Request& request, const Memory& source) {
   Memory target;
   if (!remote_memory(to, request, IBV_ACCESS_REMOTE_WRITE, target))
     return refuse(to, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
-  if (!transfer(source, target, request.bytes, request.corrupt)) return {Arrival::kLost};
+  if (!transfer(source, target, request.bytes, faults_of(request))) return {Arrival::kLost};
   if (!request.has_immediate()) return {Arrival::kDone};
   // The data lies there by then: only the last packet needs the receive.
   Receive receive;
@@ -166,7 +170,7 @@ Verdict deliver_read(Pair& to, int reads_out, const Request& request, const Memo
   Memory source;
   if (!remote_memory(to, request, IBV_ACCESS_REMOTE_READ, source))
     return refuse(to, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
-  if (!transfer(source, into, request.bytes, request.corrupt)) return {Arrival::kLost};
+  if (!transfer(source, into, request.bytes, faults_of(request))) return {Arrival::kLost};
   return {Arrival::kDone};
 }
 

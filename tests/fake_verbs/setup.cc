@@ -15,9 +15,10 @@ const std::map<std::string, int> kSpeeds = {{"sdr", 1},  {"ddr", 2},  {"qdr", 4}
 const std::map<std::string, FaultKind> kFaultNames = {
     {"drop", FaultKind::kDrop},          {"ack_lost", FaultKind::kAckLost},
     {"delay", FaultKind::kDelay},        {"reorder", FaultKind::kReorder},
-    {"corrupt", FaultKind::kCorrupt},    {"revoke", FaultKind::kRevoke},
-    {"port_down", FaultKind::kPortDown}, {"kill", FaultKind::kKill},
-    {"status", FaultKind::kStatus},      {"bandwidth", FaultKind::kBandwidth}};
+    {"corrupt", FaultKind::kCorrupt},    {"tear", FaultKind::kTear},
+    {"revoke", FaultKind::kRevoke},      {"port_down", FaultKind::kPortDown},
+    {"kill", FaultKind::kKill},          {"status", FaultKind::kStatus},
+    {"bandwidth", FaultKind::kBandwidth}};
 
 // "mtu=1024" -> 1024, when the word starts so and the rest is a number.
 bool number_of(const std::string& word, const char* key, uint64_t& value) {

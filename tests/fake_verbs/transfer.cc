@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 namespace fake_verbs {
 namespace {
@@ -107,6 +109,14 @@ bool copy_plain(const Memory& from, const Memory& to, uint64_t bytes) {
   return copy_across(part(from, bytes - last, last), part(to, bytes - last, last), last);
 }
 
+// As an adapter would that does not keep a line together.
+bool move_ends_of_lines(const Memory& from, const Memory& to, uint64_t bytes) {
+  constexpr uint64_t kLine = 128, kEnd = 8, kMost = 4 * kLine;
+  for (uint64_t end = kLine; end <= std::min(bytes, kMost); end += kLine)
+    if (!copy_plain(part(from, end - kEnd, kEnd), part(to, end - kEnd, kEnd), kEnd)) return false;
+  return true;
+}
+
 }  // namespace
 
 Piece piece_of(const Pinned& pinned, uint64_t first, uint64_t bytes) {
@@ -145,9 +155,13 @@ Memory part(const Memory& whole, uint64_t first, uint64_t bytes) {
   return out;
 }
 
-bool transfer(const Memory& from, const Memory& to, uint64_t bytes, bool corrupt) {
+bool transfer(const Memory& from, const Memory& to, uint64_t bytes, const TransferFaults& faults) {
+  if (faults.tear_ns > 0) {
+    if (!move_ends_of_lines(from, to, bytes)) return false;
+    std::this_thread::sleep_for(std::chrono::nanoseconds(faults.tear_ns));
+  }
   if (!copy_plain(from, to, bytes)) return false;
-  if (!corrupt || bytes == 0) return true;
+  if (!faults.corrupt || bytes == 0) return true;
   uint8_t byte = 0;
   const Memory spot = plain_memory(&byte, 1);
   if (!copy_plain(part(from, 0, 1), spot, 1)) return false;

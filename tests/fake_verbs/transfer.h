@@ -28,8 +28,11 @@ Memory plain_memory(uint8_t* at, uint64_t bytes);
 // Bytes [first, first + bytes) of one side; its keys are held by the whole.
 Memory part(const Memory& whole, uint64_t first, uint64_t bytes);
 
-// One side is of this process. `corrupt`: the first byte arrives wrong. False: the other process is
-// gone.
-bool transfer(const Memory& from, const Memory& to, uint64_t bytes, bool corrupt);
+// One side is of this process. False: the other process is gone.
+struct TransferFaults {
+  bool corrupt = false;  // the first byte arrives wrong
+  uint64_t tear_ns = 0;  // ends of the first 128-byte lines arrive so long before the rest
+};
+bool transfer(const Memory& from, const Memory& to, uint64_t bytes, const TransferFaults& faults);
 
 }  // namespace fake_verbs

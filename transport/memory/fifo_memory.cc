@@ -30,7 +30,7 @@ size_t round_up(size_t value, size_t to) {
 }  // namespace
 
 Result<FifoLayout> fifo_layout(const FifoGeometry (&geometry)[kernels::kProtocolCount],
-                               bool simple_elsewhere) {
+                               unsigned elsewhere) {
   FifoLayout layout;
   size_t at = kLine;
   bool any = false;
@@ -55,7 +55,7 @@ Result<FifoLayout> fifo_layout(const FifoGeometry (&geometry)[kernels::kProtocol
   for (int p = 0; p < kernels::kProtocolCount; ++p) {
     FifoPart& part = layout.parts[p];
     if (part.geometry.slot_bytes == 0) continue;
-    if (simple_elsewhere && p == int(kernels::Protocol::simple)) continue;
+    if ((elsewhere & protocol_bit(kernels::Protocol(p))) != 0) continue;
     const size_t bytes = size_t(part.geometry.slot_bytes) * part.geometry.slot_count;
     at = round_up(at, bytes >= kLargeSlots ? kPage : kLine);
     part.slots = at;
@@ -67,6 +67,18 @@ Result<FifoLayout> fifo_layout(const FifoGeometry (&geometry)[kernels::kProtocol
 
 size_t exported_bytes(const FifoGeometry& geometry) {
   return round_up(size_t(geometry.slot_bytes) * geometry.slot_count, kDevicePage);
+}
+
+DeviceSlots device_slots(const FifoGeometry (&geometry)[kernels::kProtocolCount]) {
+  DeviceSlots slots;
+  for (const auto protocol : {kernels::Protocol::simple, kernels::Protocol::ll128}) {
+    const FifoGeometry& g = geometry[int(protocol)];
+    if (g.slot_bytes == 0) continue;
+    slots.protocols |= protocol_bit(protocol);
+    slots.at[int(protocol)] = slots.bytes;
+    slots.bytes += exported_bytes(g);
+  }
+  return slots;
 }
 
 Result<base::Mapping> private_fifo_memory(const FifoLayout& layout) {

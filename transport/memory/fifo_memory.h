@@ -26,14 +26,25 @@ struct FifoLayout {
   size_t total_bytes = 0;  // a multiple of the page size
 };
 
-// Slots: a multiple of 16 bytes each, 128-byte aligned, on a page of their own when large. With
-// `simple_elsewhere` those of Simple are not part of the block. Error usage when a geometry is out
-// of bounds or no protocol is wanted.
+constexpr unsigned protocol_bit(kernels::Protocol protocol) {
+  return 1u << int(protocol);
+}
+// Slots: a multiple of 16 bytes each, 128-byte aligned, on a page of their own when large. Those of
+// the protocols `elsewhere` (a bit each) are not part of the block. Error usage when a geometry is
+// out of bounds or no protocol is wanted.
 Result<FifoLayout> fifo_layout(const FifoGeometry (&geometry)[kernels::kProtocolCount],
-                               bool simple_elsewhere = false);
+                               unsigned elsewhere = 0);
 
-// Of slots in a GPU's memory that other devices read or write: whole pages of the device, for what
-// has none of them to itself cannot be exported.
+// Slots in a GPU's memory that other devices read or write, one protocol's behind the other's: each
+// has whole pages of the device, for what has none of them to itself cannot be exported.
+struct DeviceSlots {
+  unsigned protocols = 0;  // a bit each
+  size_t at[kernels::kProtocolCount] = {};
+  size_t bytes = 0;
+  bool has(kernels::Protocol protocol) const { return (protocols & protocol_bit(protocol)) != 0; }
+};
+// Of Simple and LL128, as far as they are wanted. LL's lines are made and taken apart by the host.
+DeviceSlots device_slots(const FifoGeometry (&geometry)[kernels::kProtocolCount]);
 size_t exported_bytes(const FifoGeometry& geometry);
 
 // Zeroed private memory of this process with the head written.

@@ -51,9 +51,11 @@ class NetConnection {
   // nothing.
   virtual Result<uint64_t> register_memory(void* address, size_t bytes) = 0;
   // The same for memory of this rank's GPU, in whole pages; `how` says by what means. What is
-  // received there is visible to the GPU once test() reports it done. Error unavailable: the
-  // network cannot access it; slots are then in host memory.
-  virtual Result<uint64_t> register_device_memory(void*, size_t, std::string&) {
+  // received there is visible to the GPU once test() reports it done. `in_order`: the GPU looks
+  // at it before that, as LL128 does: of 128 bytes the last must not be written before the others.
+  // Error unavailable: the network cannot access it, or not so.
+  virtual Result<uint64_t> register_device_memory(void*, size_t, bool /*in_order*/,
+                                                  std::string& /*how*/) {
     return Error(ErrorCode::unavailable, "this network carries host memory");
   }
   virtual bool may_reach_devices() const { return false; }  // it is worth trying

@@ -15,9 +15,10 @@ namespace collctl::transport {
 
 using kernels::Protocol;
 
+// LL128's reader may free a slot before the network is done with it.
 uint64_t NetLink::limit(const Stage& stage) const {
   return sending() ? load_counter(stage.fifo.tail)
-                   : load_counter(stage.fifo.head) + stage.fifo.slot_count;
+                   : std::min(load_counter(stage.fifo.head), stage.done) + stage.fifo.slot_count;
 }
 
 NetLink::~NetLink() {
@@ -32,7 +33,7 @@ NetLink::~NetLink() {
   slots->memory = std::move(memory_);
   slots->staging = std::move(staging_);
   slots->pinned = std::move(pinned_);
-  slots->on_device = std::move(device_slots_);
+  slots->on_device = std::move(device_memory_);
   slots->relay = std::move(spec_.relay);
   keep_for_ever(slots);
 }
@@ -47,6 +48,7 @@ Status NetLink::prepare(const Services& services) {
   COLL_ASSIGN(void* const block, make_block(services, layout));
   for (int p = 0; p < kernels::kProtocolCount; ++p) {
     if (layout.parts[p].geometry.slot_bytes == 0) continue;
+    if (Protocol(p) == Protocol::ll128 && !on_device_.has(Protocol::ll128)) continue;
     COLL_TRY(make_stage(Protocol(p), block, layout));
     used_.push_back(&stages_[p]);
   }
@@ -59,7 +61,8 @@ Result<void*> NetLink::make_block(const Services& services, FifoLayout& layout) 
     layout = spec_.relay->layout();
     return spec_.relay->block();
   }
-  COLL_ASSIGN(layout, fifo_layout(spec_.geometry, device_slots_.data() != nullptr));
+  COLL_ASSIGN(layout,
+              fifo_layout(spec_.geometry, on_device_.protocols | protocol_bit(Protocol::ll128)));
   if (services.device != nullptr) {
     COLL_ASSIGN(pinned_, PinnedMemory::make(services.device, layout.total_bytes));
     return static_cast<void*>(pinned_.data());
@@ -70,7 +73,8 @@ Result<void*> NetLink::make_block(const Services& services, FifoLayout& layout) 
 
 // The rank whose data it is writes there already: there is no other place for it.
 Status NetLink::register_relays_slots() {
-  if (device_slots().data() == nullptr) return {};
+  if (device_memory().data() == nullptr) return {};
+  on_device_ = spec_.relay->on_device();
   Status registered = register_slots();
   if (registered) return {};
   Error error = std::move(registered.error()).within("send another GPU's data (PXN)");
@@ -79,32 +83,45 @@ Status NetLink::register_relays_slots() {
 }
 
 Status NetLink::register_slots() {
-  const DeviceMemory& slots = device_slots();
   std::string how;
-  COLL_ASSIGN(stages_[size_t(Protocol::simple)].memory,
-              connection_->register_device_memory(slots.data(), slots.bytes(), how));
+  COLL_TRY(register_on_device(Protocol::simple, how));
   via_ += "/GDRDMA";
   why_ = "GPU memory by " + how;
+  return register_on_device(Protocol::ll128, how);
+}
+
+Status NetLink::register_on_device(Protocol protocol, std::string& how) {
+  if (!on_device_.has(protocol)) return {};
+  COLL_ASSIGN(stages_[size_t(protocol)].memory,
+              connection_->register_device_memory(
+                  device_memory().data() + on_device_.at[int(protocol)],
+                  exported_bytes(spec_.geometry[int(protocol)]), protocol == Protocol::ll128, how));
   return {};
 }
 
-// Simple's slots lie in the GPU's memory where the network reads and writes that, proven by its
-// taking them. LL's lines are made and taken apart by the host.
+// Slots lie in the GPU's memory where the network reads and writes that, proven by its taking them.
+// Else those of Simple lie with the host's, and there are none of LL128.
 void NetLink::try_device_slots(const Services& services) {
-  const FifoGeometry& simple = spec_.geometry[int(Protocol::simple)];
-  if (services.device == nullptr || simple.slot_bytes == 0 || !connection_->may_reach_devices())
-    return;
+  const DeviceSlots wanted = device_slots(spec_.geometry);
+  if (services.device == nullptr || wanted.bytes == 0 || !connection_->may_reach_devices()) return;
   const auto stage_on_host = [&](const std::string& reason) {
-    device_slots_ = {};
+    device_memory_ = {};
+    on_device_ = {};
     why_ = "staged in host memory: " + reason;
   };
   const NicGdr& rule = spec_.nic.gdr;
   const std::string& forbidden = sending() ? rule.no_read : rule.no_write;
   if (!forbidden.empty()) return stage_on_host(forbidden);
-  auto memory = DeviceMemory::make(services.device, exported_bytes(simple), false);
+  auto memory = DeviceMemory::make(services.device, wanted.bytes, false);
   if (!memory) return stage_on_host(memory.error().chain());
-  device_slots_ = std::move(*memory);
-  if (Status registered = register_slots(); !registered) stage_on_host(registered.error().chain());
+  device_memory_ = std::move(*memory);
+  on_device_ = wanted;
+  const std::string before = via_;
+  Status registered = register_slots();
+  if (registered) return;
+  if (via_ == before) return stage_on_host(registered.error().chain());
+  on_device_.protocols &= ~protocol_bit(Protocol::ll128);
+  why_ += "; no LL128: " + registered.error().chain();
 }
 
 Status NetLink::make_stage(Protocol protocol, void* block, const FifoLayout& layout) {
@@ -116,8 +133,8 @@ Status NetLink::make_stage(Protocol protocol, void* block, const FifoLayout& lay
   // The rank whose data it is can wake this one's driver.
   if (spec_.relay != nullptr)
     stage.fifo.consumer_sleeps = &spec_.relay->counters(int(protocol)).consumer_sleeps;
-  if (protocol == Protocol::simple && device_slots().data() != nullptr) {
-    stage.fifo.slots = device_slots().data();
+  if (on_device_.has(protocol)) {
+    stage.fifo.slots = device_memory().data() + on_device_.at[int(protocol)];
     return {};  // registered
   }
   if (stage.is_ll() && !sending()) return make_staging(stage);
@@ -183,7 +200,7 @@ Status NetLink::post(Stage& stage, bool& moved) {
 Result<NetRequest> NetLink::post_send(Stage& stage) {
   const uint64_t step = stage.posted;
   uint32_t bytes = stage.fifo.records[stage.index(step)].bytes;
-  if (bytes > stage.fifo.slot_bytes || (stage.is_ll() && bytes % 16 != 0))
+  if (bytes > stage.fifo.slot_bytes || bytes % stage.line_bytes() != 0)
     return Error(ErrorCode::defect, format("step {} claims {} bytes in a slot of {}", step, bytes,
                                            stage.fifo.slot_bytes));
   if (stage.is_ll()) {
@@ -218,10 +235,11 @@ Status NetLink::complete(Stage& stage, bool& moved) {
 
 Status NetLink::announce(Stage& stage, uint32_t bytes) {
   const uint64_t step = stage.done;
+  const uint32_t line = stage.line_bytes() / (stage.is_ll() ? 2 : 1);
+  if (bytes % line != 0)
+    return Error(ErrorCode::lost, format("{} sent {} bytes, but whole {}-byte lines were expected",
+                                         peer_text(spec_.peer), bytes, line));
   if (stage.is_ll()) {
-    if (bytes % 8 != 0)
-      return Error(ErrorCode::lost, format("{} sent {} bytes, but whole 8-byte lines were expected",
-                                           peer_text(spec_.peer), bytes));
     // Before the lines: whoever sees one of them may ask how many there are.
     std::atomic_ref<uint32_t>(stage.fifo.records[stage.index(step)].bytes)
         .store(bytes * 2, std::memory_order_relaxed);

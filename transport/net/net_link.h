@@ -1,8 +1,10 @@
 // A link over a network: slots are staged in host memory at each end, or in the GPU's where the
 // network reaches that, and moved by progress(). The send end posts every slot the block published;
 // the receive end posts every free slot, and announces what arrived (Simple: tail; LL: whole lines
-// with this end's flags, the wire carries data only). Made by net_transport. Threads: as
-// transport.h, progress by one driver. Owns its slots and its connection.
+// with this end's flags, the wire carries data only). LL128's lines go from GPU memory to GPU
+// memory as they are, and the receiving kernel takes them as they arrive: only networks that write
+// such memory in order carry it. Made by net_transport. Threads: as transport.h, progress by one
+// driver. Owns its slots and its connection.
 #pragma once
 #include <atomic>
 
@@ -31,7 +33,7 @@ class NetLink : public Link {
   std::string condition() const override { return connection_->condition(); }
   double unacknowledged_s() const override { return connection_->unacknowledged_s(); }
   std::string why() const override { return why_; }
-  uint64_t device_bytes() const override { return device_slots().held_bytes(); }
+  uint64_t device_bytes() const override { return device_memory().held_bytes(); }
   bool needs_progress() const override { return true; }
   Result<Progress> progress() override;
   void add_interest(std::vector<pollfd>& fds) override;
@@ -54,17 +56,21 @@ class NetLink : public Link {
     uint64_t memory = 0;               // registration
     uint8_t* staging = nullptr;        // receive, LL: packed data before it becomes lines
     bool is_ll() const { return fifo.protocol == kernels::Protocol::ll; }
+    uint32_t line_bytes() const {
+      return is_ll() ? 16 : fifo.protocol == kernels::Protocol::ll128 ? 128 : 1;
+    }
     uint32_t index(uint64_t step) const { return ring_place(step, fifo.slot_count); }
     uint8_t* slot(uint64_t step) const {
       return fifo.slots + size_t(index(step)) * fifo.slot_bytes;
     }
   };
 
-  const DeviceMemory& device_slots() const {
-    return spec_.relay != nullptr ? spec_.relay->slots() : device_slots_;
+  const DeviceMemory& device_memory() const {
+    return spec_.relay != nullptr ? spec_.relay->slots() : device_memory_;
   }
   Status register_relays_slots();
   Status register_slots();
+  Status register_on_device(kernels::Protocol protocol, std::string& how);
   void try_device_slots(const Services& services);
   Result<void*> make_block(const Services& services, FifoLayout& layout);
   Status make_stage(kernels::Protocol protocol, void* block, const FifoLayout& layout);
@@ -82,8 +88,9 @@ class NetLink : public Link {
   LinkSpec spec_;
   std::string via_, why_;
   base::Mapping memory_, staging_;
-  PinnedMemory pinned_;        // in place of memory_ for a GPU
-  DeviceMemory device_slots_;  // of Simple, where the network reaches the GPU's memory
+  PinnedMemory pinned_;         // in place of memory_ for a GPU
+  DeviceMemory device_memory_;  // with the slots on_device_, where the network reaches it
+  DeviceSlots on_device_;
   Stage stages_[kernels::kProtocolCount];
   std::vector<Stage*> used_;  // of them
   // With Services::timed: the last look, and whether there was something to carry then.

@@ -45,8 +45,8 @@ class RelayedLink : public Link {
       if (layout.parts[p].geometry.slot_bytes == 0) continue;
       fifos_[p] = fifo_end(memory_->block(), layout, Protocol(p), spec);
       fifos_[p].flags = kernels::kFifoProxyReads;
-      if (p == int(Protocol::simple) && memory_->slots().data() != nullptr)
-        fifos_[p].slots = memory_->slots().data();
+      if (memory_->on_device().has(Protocol(p)))
+        fifos_[p].slots = memory_->slots().data() + memory_->on_device().at[p];
     }
   }
   kernels::Fifo* fifo(Protocol protocol) override {
@@ -118,9 +118,9 @@ Result<std::shared_ptr<RelayMemory>> RelayMemory::make(const LinkSpec& spec,
     return Error(ErrorCode::defect, "a relay without a GPU, or without a descriptor channel");
   COLL_ASSIGN([[maybe_unused]] const bool reached, device->reaches(spec.peer));
   auto made = std::make_shared<RelayMemory>();
-  const FifoGeometry& simple = spec.geometry[int(Protocol::simple)];
-  on_device = on_device && simple.slot_bytes != 0;
-  COLL_ASSIGN(made->layout_, fifo_layout(spec.geometry, on_device));
+  if (on_device) made->on_device_ = device_slots(spec.geometry);
+  const DeviceSlots& there = made->on_device_;
+  COLL_ASSIGN(made->layout_, fifo_layout(spec.geometry, there.protocols));
   const size_t bytes = made->layout_.total_bytes;
   {
     const base::PreferredNode near(base::pci_numa_node(device->facts().bus_id));
@@ -129,9 +129,8 @@ Result<std::shared_ptr<RelayMemory>> RelayMemory::make(const LinkSpec& spec,
     fifo_memory_init(made->mapping_.get(), made->layout_);
     COLL_ASSIGN(made->pinned_, PinnedMemory::over(device, made->mapping_.get(), bytes));
   }
-  if (on_device) {
-    COLL_ASSIGN(made->slots_,
-                DeviceMemory::make(device, exported_bytes(simple), device->facts().fd_handles));
+  if (there.bytes != 0) {
+    COLL_ASSIGN(made->slots_, DeviceMemory::make(device, there.bytes, device->facts().fd_handles));
   }
   COLL_ASSIGN(made->bell_, base::make_bell());
   return made;
@@ -219,12 +218,11 @@ Status RelayMemory::import(const LinkSpec& spec, const Services& services, ByteV
     return services.fds->recv_fd(spec.peer.rank, edge_key(spec, services.comm_hash, part),
                                  deadline);
   };
-  const FifoGeometry& simple = spec.geometry[int(Protocol::simple)];
-  COLL_ASSIGN(layout_, fifo_layout(spec.geometry, slot_bytes != 0));
-  if (slot_bytes != 0 && slot_bytes < uint64_t(simple.slot_bytes) * simple.slot_count)
-    return Error(ErrorCode::lost,
-                 format("{} offers {} bytes for {} slots of {}", peer_text(spec.peer), slot_bytes,
-                        simple.slot_count, simple.slot_bytes));
+  if (slot_bytes != 0) on_device_ = device_slots(spec.geometry);
+  COLL_ASSIGN(layout_, fifo_layout(spec.geometry, on_device_.protocols));
+  if (slot_bytes < on_device_.bytes)
+    return Error(ErrorCode::lost, format("{} offers {} bytes for slots of {}", peer_text(spec.peer),
+                                         slot_bytes, on_device_.bytes));
   COLL_ASSIGN(const base::Fd file, pull(kBlock));
   COLL_ASSIGN(bell_, pull(kBell));
   COLL_ASSIGN(mapping_, map_shared(file.get(), layout_.total_bytes));

@@ -1,9 +1,9 @@
 // A network link whose data another GPU of the host sends (PXN): the GPU that is next to the
 // network device, one NVLink away. The memory of the connection lies with the rank that relays:
-// counters and LL's lines in memory that both processes map, Simple's slots in its GPU's memory,
-// which the device reads, or with the rest where the network does not reach GPUs. The kernels of
-// the rank whose data it is write there as they do to a link of their own; the relay's NetLink,
-// over the same memory, gives it to the network. Nothing is copied on the way.
+// counters and LL's lines in memory that both processes map, Simple's and LL128's slots in its
+// GPU's memory, which the device reads, or with the rest where the network does not reach GPUs. The
+// kernels of the rank whose data it is write there as they do to a link of their own; the relay's
+// NetLink, over the same memory, gives it to the network. Nothing is copied on the way.
 //
 // Threads: set-up as in transport.h; then each side's driver.
 #pragma once
@@ -27,7 +27,8 @@ class RelayMemory {
   void* block() const { return mapping_.get(); }
   size_t block_bytes() const { return mapping_.size(); }
   kernels::FifoCounters& counters(int protocol) const;
-  const DeviceMemory& slots() const { return slots_; }  // of Simple; none: in the block
+  const DeviceMemory& slots() const { return slots_; }  // none: all are in the block
+  const DeviceSlots& on_device() const { return on_device_; }
   // Rung when the other rank has published something while the relay's driver sleeps.
   int bell() const { return bell_.get(); }
 
@@ -40,6 +41,7 @@ class RelayMemory {
   base::Mapping mapping_;
   PinnedMemory pinned_;
   DeviceMemory slots_;
+  DeviceSlots on_device_;
   base::Fd bell_;
 };
 

@@ -40,7 +40,8 @@ constexpr size_t kSlotsAlign = 4096;
 
 Result<Shape> shape_of(const LinkSpec& spec) {
   Shape shape;
-  COLL_ASSIGN(shape.receiver, fifo_layout(spec.geometry, spec.p2p_read));
+  COLL_ASSIGN(shape.receiver,
+              fifo_layout(spec.geometry, spec.p2p_read ? protocol_bit(Protocol::simple) : 0));
   shape.sender_bytes = kernels::kProtocolCount * sizeof(kernels::FifoCounters);
   const FifoGeometry& simple = spec.geometry[int(Protocol::simple)];
   if (spec.p2p_read && simple.slot_bytes != 0) {

@@ -97,7 +97,11 @@ Result<std::unique_ptr<Endpoint>> net_open(const LinkSpec& wanted, const Service
     return edge_error(spec, Error(ErrorCode::unavailable,
                                   "LL128 is not supported over the network between CPU ranks",
                                   "use --proto simple or ll"));
-  ll128 = {};  // GPUs have links with it where they reach each other; this one is without
+  std::string why;
+  const Net* net = choose_net(spec.self, spec.peer, why);
+  if (net == nullptr) return edge_error(spec, Error(ErrorCode::unavailable, why));
+  // Of GPUs: only RDMA writes from memory to memory, in order.
+  if (std::string_view(net->name) != "ib") ll128 = {};
   COLL_TRY(fifo_layout(spec.geometry));  // before anything is made
   NetEnd end{.spec = spec, .streams = {}};
   for (int p = 0; p < kernels::kProtocolCount; ++p) {
@@ -106,9 +110,6 @@ Result<std::unique_ptr<Endpoint>> net_open(const LinkSpec& wanted, const Service
     if (g.slot_bytes != 0)
       end.streams[p] = {.window = g.slot_count, .max_bytes = g.slot_bytes / halves};
   }
-  std::string why;
-  const Net* net = choose_net(spec.self, spec.peer, why);
-  if (net == nullptr) return edge_error(spec, Error(ErrorCode::unavailable, why));
   if (services.integrity) COLL_TRY(refuse_without_macs(*net, spec.self, spec.peer));
   COLL_ASSIGN(auto half, net->open(end, services));
   return std::unique_ptr<Endpoint>(

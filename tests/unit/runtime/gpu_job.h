@@ -54,6 +54,7 @@ struct GpuJob {
       list[r].info.bus_id = bus_ids[r];
       list[r].info.compute_capability = compute_capability;
       list[r].info.gdr = gdr ? 1 : 0;
+      list[r].info.nets = gdr ? collctl::transport::kNetInfiniBand : 0;
       list[r].info.kind = collctl::transport::DeviceKind::cuda;
     }
     return list;

@@ -1,16 +1,10 @@
 // PXN: a GPU far from the network device sends through one that is next to it. Two hosts of two
 // GPUs each, joined by NVLink, and an adapter beside the first of each host.
-#include <unistd.h>
-
-#include <optional>
 #include <set>
 
-#include "base/env.h"
-#include "base/fd.h"
 #include "base/wait.h"
-#include "base/whole_file.h"
 #include "tests/unit/runtime/gpu_processes.h"
-#include "tests/unit/runtime_ib/adapters.h"
+#include "tests/unit/runtime_ib/two_hosts.h"
 
 using namespace collctl;
 using namespace collctl::runtime;
@@ -20,65 +14,17 @@ namespace {
 
 constexpr int kRanks = 4;
 
-// Rank r drives the GPU at bus 0x13 - r: ranks 0 and 2 are next to the adapter.
-std::string machine_text() {
-  const auto gpu = [](int rank) {
-    const int other = rank ^ 1;
-    return format(
-        "<pci busid=\"0000:{:x}:00.0\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" "
-        "link_width=\"16\"><gpu dev=\"{}\" rank=\"{}\" sm=\"90\" gdr=\"1\"><nvlink "
-        "target=\"0000:{:x}:00.0\" count=\"18\" tclass=\"0x030200\"/></gpu></pci>",
-        0x13 - rank, 3 - rank, 3 - rank, 0x13 - other);
-  };
-  const auto socket = [](int numa, const std::string& inner) {
-    return format(
-        "<cpu numaid=\"{}\" arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" "
-        "modelid=\"143\">{}</cpu>",
-        numa, inner);
-  };
-  const auto below_switch = [](const std::string& inner) {
-    return "<pci busid=\"0000:01:00.0\" class=\"0x060400\" link_speed=\"32.0 GT/s PCIe\" "
-           "link_width=\"16\">" +
-           inner + "</pci>";
-  };
-  const std::string nic =
-      "<pci busid=\"0000:20:00.0\" class=\"0x020700\" link_speed=\"32.0 GT/s PCIe\" "
-      "link_width=\"16\"><nic><net name=\"fake_0\" dev=\"0\" speed=\"400000\" port=\"1\" "
-      "latency=\"0.0\" guid=\"0x1\" maxconn=\"131072\" gdr=\"1\"/></nic></pci>";
-  return "<system version=\"1\">" + socket(0, below_switch(nic + gpu(0) + gpu(2))) +
-         socket(1, gpu(1) + gpu(3)) + "</system>";
-}
-
-// That machine, as all ranks find it.
-class Machine {
- public:
-  Machine() {
-    const base::Fd file(::mkstemp(path_));
-    REQUIRE(file);
-    REQUIRE(base::write_file_atomically(path_, machine_text()).ok());
-    topo_.emplace("COLLCTL_TOPO_FILE", path_);
-  }
-  ~Machine() { ::unlink(path_); }
-
- private:
-  char path_[32] = "/tmp/collctl-machine-XXXXXX";
-  std::optional<base::ScopedVariable> topo_;
-  base::ScopedVariable there_{"FAKE_NVML", "4:90:0:hidden"};
+// Ranks 0 and 2 are next to the adapter.
+struct Machine : TwoHosts {
+  Machine() : TwoHosts(false) {}
 };
 
-GpuJob two_hosts() {
-  GpuJob job;
-  job.ranks = kRanks;
-  job.hosts = {0, 0, 1, 1};
-  job.options.op_timeout_s = 120;
-  return job;
-}
-
-// By rank: its links between hosts, "1 -> 2 via PXN by 0".
+// By rank: its links between hosts that are relayed, "1 -> 2 via PXN by 0". (Those of trees, which
+// are not, are there for the test of LL128's lines.)
 std::string network_links(const Communicator& c) {
   std::set<std::string> links;
   for (const LinkInfo& link : c.links())
-    if ((link.from < 2) != (link.to < 2))
+    if ((link.from < 2) != (link.to < 2) && link.relay >= 0)
       links.insert(format("{} -> {} via {} on {} by {}", link.from, link.to, link.via, link.nic,
                           link.relay));
   std::string all;
@@ -118,7 +64,7 @@ void run_all(Communicator& c, Complaints& complaints) {
 }
 
 GpuJob over(const std::string& net) {
-  GpuJob job = two_hosts();
+  GpuJob job = two_hosts_job();
   job.options.net = net;
   return job;
 }

@@ -71,10 +71,11 @@ Result<uint64_t> IbConnection::register_memory(void* address, size_t bytes) {
   return uint64_t(memories_.size());
 }
 
-Result<uint64_t> IbConnection::register_device_memory(void* address, size_t bytes,
+Result<uint64_t> IbConnection::register_device_memory(void* address, size_t bytes, bool in_order,
                                                       std::string& how) {
+  const IbMemory::Order order = in_order ? IbMemory::Order::strict : data_order(parts_.settings);
   COLL_ASSIGN(IbMemory memory, IbMemory::device(ports_of(parts_.rails), *parts_.device, address,
-                                                bytes, parts_.settings, how));
+                                                bytes, parts_.settings, order, how));
   memories_.push_back(std::move(memory));
   return uint64_t(memories_.size());
 }

@@ -90,7 +90,8 @@ class IbConnection : public NetConnection {
 
   const std::string& via() const override { return via_; }
   Result<uint64_t> register_memory(void* address, size_t bytes) override;
-  Result<uint64_t> register_device_memory(void* address, size_t bytes, std::string& how) override;
+  Result<uint64_t> register_device_memory(void* address, size_t bytes, bool in_order,
+                                          std::string& how) override;
   bool may_reach_devices() const override { return parts_.device != nullptr; }
   Result<bool> progress() override;
   void add_interest(std::vector<pollfd>& fds) override;

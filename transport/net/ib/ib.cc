@@ -257,7 +257,8 @@ Result<std::string> ib_reaches_gpu(const std::shared_ptr<Device>& device) {
   std::vector<IbPort*> ports;
   for (const auto& port : devices->ports()) ports.push_back(port.get());
   std::string how;
-  COLL_TRY(IbMemory::device(ports, *device, piece.data(), kPiece, settings, how));
+  COLL_TRY(
+      IbMemory::device(ports, *device, piece.data(), kPiece, settings, data_order(settings), how));
   return how;
 }
 

@@ -54,7 +54,8 @@ Result<IbMemory> IbMemory::host(std::span<IbPort* const> ports, void* address, s
 }
 
 Result<IbMemory> IbMemory::device(std::span<IbPort* const> ports, const Device& gpu, void* address,
-                                  size_t bytes, const IbSettings& settings, std::string& how) {
+                                  size_t bytes, const IbSettings& settings, Order order,
+                                  std::string& how) {
   std::string refused;
   const auto refuse = [&](const std::string& why) {
     refused += (refused.empty() ? "" : "; ") + why;
@@ -82,7 +83,7 @@ Result<IbMemory> IbMemory::device(std::span<IbPort* const> ports, const Device& 
     how = "DMA-BUF";
     if (memory.regions_.size() == ports.size()) return memory;
   }
-  auto memory = host(ports, address, bytes, data_order(settings));
+  auto memory = host(ports, address, bytes, order);
   const std::string module = base::gpu_peer_memory_module();
   if (memory) {
     how = "peer memory (" + (module.empty() ? "module unknown" : module) + "); " + refused;

@@ -19,7 +19,8 @@ class IbMemory {
   // does. Error unavailable: neither works; the message has both reasons. `how` says which was
   // used.
   static Result<IbMemory> device(std::span<IbPort* const> ports, const Device& gpu, void* address,
-                                 size_t bytes, const IbSettings& settings, std::string& how);
+                                 size_t bytes, const IbSettings& settings, Order order,
+                                 std::string& how);
   IbMemory() = default;
   IbMemory(IbMemory&&) noexcept = default;
   IbMemory& operator=(IbMemory&&) noexcept;

@@ -34,9 +34,12 @@ IbReceiver::IbReceiver(IbParts parts, std::vector<IbQueuePair> flushers, base::M
   }
 }
 
-Result<uint64_t> IbReceiver::register_device_memory(void* address, size_t bytes, std::string& how) {
-  COLL_ASSIGN(const uint64_t id, IbConnection::register_device_memory(address, bytes, how));
-  if (!flushers_.empty()) device_memories_.push_back(id);
+Result<uint64_t> IbReceiver::register_device_memory(void* address, size_t bytes, bool in_order,
+                                                    std::string& how) {
+  COLL_ASSIGN(const uint64_t id,
+              IbConnection::register_device_memory(address, bytes, in_order, how));
+  // Lines announce themselves: nobody goes by the end of the message.
+  if (!flushers_.empty() && !in_order) device_memories_.push_back(id);
   return id;
 }
 

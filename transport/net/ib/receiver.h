@@ -18,7 +18,8 @@ class IbReceiver : public IbConnection {
   // flushed.
   IbReceiver(IbParts parts, std::vector<IbQueuePair> flushers, base::Mapping flush_target,
              IbMemory flush_memory, base::Fd control);
-  Result<uint64_t> register_device_memory(void* address, size_t bytes, std::string& how) override;
+  Result<uint64_t> register_device_memory(void* address, size_t bytes, bool in_order,
+                                          std::string& how) override;
   Result<NetRequest> post_send(int, const void*, uint32_t, uint64_t) override;
   Result<NetRequest> post_recv(int stream, void* data, uint32_t capacity, uint64_t memory) override;
   Result<NetDone> test(NetRequest request) override;

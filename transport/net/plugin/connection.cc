@@ -77,7 +77,10 @@ bool PluginConnection::may_reach_devices() const {
 }
 
 Result<uint64_t> PluginConnection::register_device_memory(void* address, size_t bytes,
-                                                          std::string& how) {
+                                                          bool in_order, std::string& how) {
+  if (in_order)
+    return Error(ErrorCode::unavailable,
+                 "plugins do not say in which order their network writes GPU memory");
   const int pointers = parts_.lines.device().pointers;
   std::string refused;
   if ((pointers & kNetPluginDmaBuf) != 0 && calls().takes_dmabuf() && parts_.dmabuf) {

@@ -38,7 +38,8 @@ class PluginConnection : public NetConnection {
 
   const std::string& via() const override { return via_; }
   Result<uint64_t> register_memory(void* address, size_t bytes) override;
-  Result<uint64_t> register_device_memory(void* address, size_t bytes, std::string& how) override;
+  Result<uint64_t> register_device_memory(void* address, size_t bytes, bool in_order,
+                                          std::string& how) override;
   bool may_reach_devices() const override;
   Result<NetRequest> post_send(int stream, const void* data, uint32_t bytes,
                                uint64_t memory) override;

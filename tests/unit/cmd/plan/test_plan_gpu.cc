@@ -72,7 +72,7 @@ TEST_CASE("plan chooses for GPUs what ranks on them choose", "[gpu]") {
     shape.gpu_window = nodes == 1;
     shape.no_window = "the ranks are on several hosts";
     shape.window_serves = host_launcher().window_serves;
-    shape.ll128_passed = shape.gpu_window;
+    shape.ll128_passed = shape.no_ll128.empty();
     for (int c = 0; c < kernels::kCollectiveCount; ++c) {
       const auto collective = Collective(c);
       if (collective == Collective::send_recv || collective == Collective::barrier) continue;

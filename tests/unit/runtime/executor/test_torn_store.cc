@@ -95,16 +95,15 @@ std::vector<std::string> torn_stores_of(const Ranks& ranks) {
                                                                   why_not, soon()));
     const auto& window = made.window;
     COLL_TRY(expect(window != nullptr, "a window, not: " + why_not));
-    TornStoreOptions options;
+    const kernels::cuda::PeerMemory memory = window->memory();
+    TornStoreOptions options = torn_stores_in_window(memory, window->part_bytes());
     options.device = device;
     options.launcher = &launchers[size_t(me)];
-    options.window = window->memory();
-    options.part_bytes = window->part_bytes();
     options.bootstrap = &bootstrap;
     options.wait_s = ranks.wait_s;
     COLL_ASSIGN(TornStoreVerdict verdict, test_torn_stores(options, soon()));
     said[size_t(me)] = verdict.why;
-    COLL_TRY(expect(verdict.window_lost == ranks.loses_window, "the window lost, or not"));
+    COLL_TRY(expect(verdict.memory_lost == ranks.loses_window, "the window lost, or not"));
     COLL_TRY(
         expect((verdict.unended != nullptr) == (me == ranks.unended), "an unended test, or none"));
     if (verdict.unended != nullptr) {
@@ -113,8 +112,8 @@ std::vector<std::string> torn_stores_of(const Ranks& ranks) {
       while (!verdict.unended->ended()) base::sleep_until(Deadline::after_ms(1));
     }
     COLL_TRY(bootstrap.barrier(soon()));
-    if (verdict.window_lost) return bootstrap.finish(soon());
-    const uint8_t* part = options.window.base + uint64_t(me) * options.window.stride;
+    if (verdict.memory_lost) return bootstrap.finish(soon());
+    const uint8_t* part = memory.base + uint64_t(me) * memory.stride;
     COLL_TRY(expect(std::count(part, part + window->part_bytes(), 0) == 200'000, "zeros"));
     return bootstrap.finish(soon());
   }));

@@ -300,9 +300,19 @@ TEST_CASE("what is not offered says why", "[model]") {
   in.nodes = 2;
   in.ring.type_inter = PathType::pxn;
   CHECK(why(in, AlgorithmId::ring, Protocol::ll128, sum) ==
-        "ll128 needs P2C to the network, not PXN");
+        "ll128 needs PXB to the network, not PXN");
   in.min_sm = in.max_sm = 90;
   CHECK(why(in, AlgorithmId::ring, Protocol::ll128, sum) == "");
+  in.tree.type_inter = PathType::p2c;
+  CHECK(
+      why(in, AlgorithmId::ring, Protocol::ll128, sum).starts_with("ll128 does not go over P2C: "));
+  in.through_host = true;
+  CHECK(why(in, AlgorithmId::ring, Protocol::ll128, sum) ==
+        "ll128 needs P2P between the GPUs of a host");
+  in.through_host = false;
+  in.no_network_lines = "the network is made of string";
+  CHECK(why(in, AlgorithmId::ring, Protocol::ll128, sum) == in.no_network_lines);
+  CHECK(why(in, AlgorithmId::ring, Protocol::simple, sum) == "");
   in.ranks = in.nodes = 1;
   CHECK(why(in, AlgorithmId::tree, Protocol::simple, sum) == "tree needs two ranks");
 }

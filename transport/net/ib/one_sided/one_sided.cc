@@ -123,7 +123,8 @@ Result<IbMemory> IbOneSided::register_window(const Range& window, const Range& p
     for (const std::string* no : {&spec.nic.gdr.no_read, &spec.nic.gdr.no_write})
       if (!no->empty()) return Error(ErrorCode::unavailable, *no);
   std::string how;
-  auto memory = IbMemory::device(ports(), *gpu, pages.address, pages.bytes, settings_, how);
+  auto memory = IbMemory::device(ports(), *gpu, pages.address, pages.bytes, settings_,
+                                 data_order(settings_), how);
   if (memory) COLL_INFO(net, "NET/IB : window of {} bytes by {}", window.bytes, how);
   return memory;
 }
