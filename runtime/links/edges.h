@@ -29,8 +29,8 @@ PlanEdges plan_edges(const Plan& plan, const CommShape& shape, bool gpu);
 
 // Neighbours in a ring or tree of their channel: the only links that LL128 goes over.
 bool are_neighbours(int rank, const Edge& edge, const CommShape& shape);
-// The rank whose GPU sends an edge's data for its sender (PXN); -1: none.
-int relay_of(const Edge& edge, const CommShape& shape);
+// Who sends an edge's data for its sender (PXN), as that and its receiver have it.
+RelayChoice relay_of(int rank, const Edge& edge, const CommShape& shape);
 // The network device of this rank's end of an edge: of the ring or tree that it belongs to, else
 // one near the GPU. Its name is empty where the node is not known.
 transport::NicChoice nic_of(int rank, const Edge& edge, const CommShape& shape);

@@ -1,78 +1,15 @@
 // PXN: a GPU far from the network device sends through one that is next to it. Two hosts of two
 // GPUs each, joined by NVLink, and an adapter beside the first of each host.
-#include <unistd.h>
-
-#include <optional>
 #include <set>
 
-#include "base/env.h"
-#include "base/fd.h"
 #include "base/wait.h"
-#include "base/whole_file.h"
-#include "tests/unit/runtime/gpu_processes.h"
-#include "tests/unit/runtime_ib/adapters.h"
+#include "tests/unit/runtime_ib/relay_machine.h"
 
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
 
 namespace {
-
-constexpr int kRanks = 4;
-
-// Rank r drives the GPU at bus 0x13 - r: ranks 0 and 2 are next to the adapter.
-std::string machine_text() {
-  const auto gpu = [](int rank) {
-    const int other = rank ^ 1;
-    return format(
-        "<pci busid=\"0000:{:x}:00.0\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" "
-        "link_width=\"16\"><gpu dev=\"{}\" rank=\"{}\" sm=\"90\" gdr=\"1\"><nvlink "
-        "target=\"0000:{:x}:00.0\" count=\"18\" tclass=\"0x030200\"/></gpu></pci>",
-        0x13 - rank, 3 - rank, 3 - rank, 0x13 - other);
-  };
-  const auto socket = [](int numa, const std::string& inner) {
-    return format(
-        "<cpu numaid=\"{}\" arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" "
-        "modelid=\"143\">{}</cpu>",
-        numa, inner);
-  };
-  const auto below_switch = [](const std::string& inner) {
-    return "<pci busid=\"0000:01:00.0\" class=\"0x060400\" link_speed=\"32.0 GT/s PCIe\" "
-           "link_width=\"16\">" +
-           inner + "</pci>";
-  };
-  const std::string nic =
-      "<pci busid=\"0000:20:00.0\" class=\"0x020700\" link_speed=\"32.0 GT/s PCIe\" "
-      "link_width=\"16\"><nic><net name=\"fake_0\" dev=\"0\" speed=\"400000\" port=\"1\" "
-      "latency=\"0.0\" guid=\"0x1\" maxconn=\"131072\" gdr=\"1\"/></nic></pci>";
-  return "<system version=\"1\">" + socket(0, below_switch(nic + gpu(0) + gpu(2))) +
-         socket(1, gpu(1) + gpu(3)) + "</system>";
-}
-
-// That machine, as all ranks find it.
-class Machine {
- public:
-  Machine() {
-    const base::Fd file(::mkstemp(path_));
-    REQUIRE(file);
-    REQUIRE(base::write_file_atomically(path_, machine_text()).ok());
-    topo_.emplace("COLLCTL_TOPO_FILE", path_);
-  }
-  ~Machine() { ::unlink(path_); }
-
- private:
-  char path_[32] = "/tmp/collctl-machine-XXXXXX";
-  std::optional<base::ScopedVariable> topo_;
-  base::ScopedVariable there_{"FAKE_NVML", "4:90:0:hidden"};
-};
-
-GpuJob two_hosts() {
-  GpuJob job;
-  job.ranks = kRanks;
-  job.hosts = {0, 0, 1, 1};
-  job.options.op_timeout_s = 120;
-  return job;
-}
 
 // By rank: its links between hosts, "1 -> 2 via PXN by 0".
 std::string network_links(const Communicator& c) {
@@ -117,12 +54,6 @@ void run_all(Communicator& c, Complaints& complaints) {
       }
 }
 
-GpuJob over(const std::string& net) {
-  GpuJob job = two_hosts();
-  job.options.net = net;
-  return job;
-}
-
 constexpr const char* kOverIb = "NET/IB/0/GDRDMA";
 
 }  // namespace
@@ -134,7 +65,7 @@ TEST_CASE("a GPU far from the adapter sends through the one next to it", "[ib][r
       const Adapters fabric("fake_0:ib:dmabuf");
       const Machine machine;
       set_up_gpus(kRanks);
-      GpuJob job = over(net);
+      GpuJob job = two_hosts(net);
       job.options.proto = proto;
       const bool ib = std::string(net) == "ib";
       CHECK(with_gpu_ranks(job, [&](Communicator& c, Complaints& complaints) {
@@ -154,7 +85,7 @@ TEST_CASE("ranks as processes relay for each other", "[ib][relay]") {
     const Machine machine;
     REQUIRE(fake_cuda::counts() == fake_cuda::Counts{});
     fake_cuda::set_up({.devices = kRanks, .fd_handles = fds});
-    CHECK(in_processes(over("ib"), [](Communicator& c, Complaints& complaints) {
+    CHECK(in_processes(two_hosts("ib"), [](Communicator& c, Complaints& complaints) {
             check_links(c, complaints, relayed_links_of(c.rank(), kOverIb));
             run_all(c, complaints);
           }) == "");
@@ -166,7 +97,7 @@ TEST_CASE("a relay that is idle is woken", "[ib][relay]") {
   const Adapters fabric("fake_0:ib:dmabuf");
   const Machine machine;
   set_up_gpus(kRanks);
-  GpuJob job = over("ib");
+  GpuJob job = two_hosts("ib");
   job.options.algo = "ring";
   job.options.proto = "simple";
   const int64_t start = now_ns();
@@ -193,7 +124,7 @@ TEST_CASE("without a relay the data goes its own way, and the reason is told", "
     const base::ScopedVariable knob(way.knob, way.value);
     REQUIRE(fake_cuda::counts() == fake_cuda::Counts{});
     fake_cuda::set_up({.devices = kRanks, .peers = way.peers});
-    CHECK(with_gpu_ranks(over("ib"), [&](Communicator& c, Complaints& complaints) {
+    CHECK(with_gpu_ranks(two_hosts("ib"), [&](Communicator& c, Complaints& complaints) {
             run_all(c, complaints);
             for (const LinkInfo& link : c.links()) {
               if (link.relay >= 0) complaints.add("a relay");
@@ -210,7 +141,7 @@ TEST_CASE("a relay that dies is lost, and named", "[ib][relay][faults]") {
   fake_verbs::clear_faults();  // makes the world that the processes share
   const Machine machine;
   set_up_gpus(kRanks);
-  GpuJob job = over("ib");
+  GpuJob job = two_hosts("ib");
   job.options.algo = "ring";
   const base::ScopedVariable dies("COLLCTL_FAULT", "exit:rank=0:channel=0:step=1");
   const std::string found = in_processes(
@@ -237,7 +168,7 @@ TEST_CASE("who stalls is waited for, not who relays", "[ib][relay][faults]") {
     const Adapters fabric("fake_0:ib:dmabuf");
     const Machine machine;
     set_up_gpus(kRanks);
-    GpuJob job = over("ib");
+    GpuJob job = two_hosts("ib");
     job.options.algo = "ring";
     job.options.channels = 1;
     job.options.op_timeout_s = 2;
