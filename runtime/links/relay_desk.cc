@@ -109,7 +109,7 @@ Result<RelayLines::Answers> RelayLines::ask(RelayCall call, const Requests& requ
   }
   Answers answers;
   for (const auto& [relay, wanted] : requests) {
-    const auto body = receive(relay, deadline);
+    auto body = receive(relay, deadline);
     if (!body) return given_up(relay, std::move(body.error()));
     ByteReader r(*body);
     std::vector<Result<Bytes>>& all = answers[relay];
@@ -132,7 +132,7 @@ Result<RelayLines::Answers> RelayLines::ask(RelayCall call, const Requests& requ
 // --- who answers ---
 
 Result<std::unique_ptr<RelayDesk>> RelayDesk::start(Options options,
-                                                    std::map<int, base::Fd> lines) {
+                                                    std::map<int, base::Fd>&& lines) {
   std::unique_ptr<RelayDesk> desk(new RelayDesk(std::move(options)));
   desk->options_.services.fds = desk->options_.fds.get();
   COLL_ASSIGN(desk->bell_, base::make_bell());

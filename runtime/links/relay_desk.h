@@ -78,7 +78,7 @@ class RelayDesk {
     ProxyEngine* proxy = nullptr;
   };
   // `lines` by the rank that may ask.
-  static Result<std::unique_ptr<RelayDesk>> start(Options options, std::map<int, base::Fd> lines);
+  static Result<std::unique_ptr<RelayDesk>> start(Options options, std::map<int, base::Fd>&& lines);
   ~RelayDesk();  // ends the thread and takes the links from the proxy
 
   // Of the links that it has made, this end's.
