@@ -95,6 +95,28 @@ void write_relays(const JobPlan& plan, const std::vector<int>& world, JsonWriter
   json.end_array();
 }
 
+// By what messages leave the first machine, which all others are like.
+void write_pairs(const JobPlan& plan, const std::vector<int>& world, JsonWriter& json) {
+  const Cluster& cluster = plan.cluster;
+  json.key("pairs").begin_array();
+  for (int node = 0; node < int(plan.parts.size()) && cluster.nodes() > 1; ++node) {
+    const Graph& graph = plan.part(node).graph;
+    const int first = cluster.first_rank[size_t(node)];
+    for (int from = first; from < cluster.first_rank[size_t(node) + 1]; ++from)
+      for (int place = 0; place < cluster.largest_node(); ++place) {
+        const std::vector<PairLink> links = pair_links(cluster, from, place);
+        json.begin_object().field("from", world[size_t(from)]).field("to_place", place);
+        json.key("nets").begin_array();
+        for (const PairLink& link : links)
+          json.value(graph.nodes[size_t(graph.nets[size_t(link.device)])].dev);
+        json.end_array().key("by").begin_array();
+        for (const PairLink& link : links) json.value(link.by < 0 ? -1 : world[size_t(link.by)]);
+        json.end_array().end_object();
+      }
+  }
+  json.end_array();
+}
+
 void write_cluster(const JobPlan& plan, JsonWriter& json) {
   const Cluster& cluster = plan.cluster;
   const RailUse rails = rail_use(cluster);
@@ -121,6 +143,7 @@ void write_cluster(const JobPlan& plan, JsonWriter& json) {
   write_trees(cluster, world, json);
   NicWriter(plan, json).write();
   write_relays(plan, world, json);
+  write_pairs(plan, world, json);
   json.end_object();
 }
 

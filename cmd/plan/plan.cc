@@ -141,7 +141,7 @@ Status join_parts(JobPlan& plan) {
   for (const MachinePart& part : plan.parts) {
     std::string name = plan.view.source;
     if (plan.parts.size() > 1) name += format(" (GPUs of ranks {})", rank_ranges(part.ranks));
-    kinds.push_back(describe_node(part.graph, part.effective, part.graphs, name));
+    kinds.push_back(describe_node(part.graph, part.effective, part.graphs, plan.view.rules, name));
   }
   std::vector<int> kind_of;
   for (int machine = 0; machine < plan.spec.nodes; ++machine)

@@ -9,6 +9,7 @@
 #include "cmd/topo/parts.h"
 #include "launcher/hosts/placement.h"
 #include "topology/cluster/double_tree.h"
+#include "topology/cluster/wiring.h"
 
 namespace collctl::cmd {
 namespace {
@@ -114,6 +115,7 @@ class PlanText {
         for (const std::string& step : graph->steps)
           text += format("# search, {}: {}\n", pattern_name(graph->pattern), plain(step));
     text += format("# rank {} as NCCL's log has it: Trees{}\n", plan_.world_rank(0), field_trees());
+    text += messages();
     for (const PlanRow& row : plan_.rows) text += weighed(row);
     for (const runtime::WeighedChoice& way : plan_.rows[0].weighed)
       if (!way.unavailable.empty())
@@ -205,6 +207,34 @@ class PlanText {
     if (device < 0 || relay.empty()) return "";
     const int by = relay[size_t(rank - first)][size_t(device)];
     return by < 0 ? "" : format("through {} > ", plan_.world_rank(first + by));
+  }
+
+  // By what ranks of the first machine send to each place of another node.
+  std::string messages() const {
+    std::string text;
+    for (int node = 0; node < int(plan_.parts.size()) && cluster_.nodes() > 1; ++node)
+      for (int place = 0; place < cluster_.largest_node(); ++place) {
+        Folded ways;
+        for (int from = cluster_.first_rank[size_t(node)];
+             from < cluster_.first_rank[size_t(node) + 1]; ++from)
+          ways.add(plan_.world_rank(from), way_to(node, from, place));
+        text += format("# messages to GPU {} of another node:", place);
+        const char* between = " ";
+        for (const auto& [way, ranks] : ways.lines()) {
+          text += format("{}{} by {}", between, base::number_ranges(ranks, ","), way);
+          between = "; ";
+        }
+        text += "\n";
+      }
+    return text;
+  }
+  std::string way_to(int node, int from, int place) const {
+    std::string text;
+    for (const PairLink& link : pair_links(cluster_, from, place)) {
+      text += (text.empty() ? "" : ", ") + net(node, link.device);
+      if (link.by >= 0) text += format(" through {}", plan_.world_rank(link.by));
+    }
+    return text.empty() ? "no device" : text;
   }
 
   // From the GPU at which the ring enters node 0 to the end of node 1.

@@ -132,6 +132,27 @@ Status Bootstrap::send_fd(int peer, uint64_t tag, int fd, Deadline deadline) {
   return std::move(e.within("bootstrap: send descriptor"));
 }
 
+std::unique_ptr<transport::FdExchange> Bootstrap::fd_sender() const {
+  class Sender : public transport::FdExchange {
+   public:
+    explicit Sender(const State& state) : state_(state) {}
+    // What it reads does not change once the ranks have joined.
+    Status send_fd(int peer, uint64_t tag, int fd, Deadline deadline) override {
+      const auto& to = state_.roster.members[size_t(peer)].fd_socket;
+      COLL_TRY_IN(state_.fd_socket->send(peer, to, tag, fd, deadline),
+                  "bootstrap: send descriptor");
+      return {};
+    }
+    Result<Fd> recv_fd(int, uint64_t, Deadline) override {
+      return Error(ErrorCode::defect, "this end only sends descriptors");
+    }
+
+   private:
+    const State& state_;
+  };
+  return std::make_unique<Sender>(*state_);
+}
+
 Result<Fd> Bootstrap::recv_fd(int peer, uint64_t tag, Deadline deadline) {
   COLL_CHECK(peer >= 0 && peer < size());
   State& s = *state_;

@@ -101,6 +101,8 @@ class Bootstrap : public transport::FdExchange {
   // FdExchange, between processes of one host (same network namespace).
   Status send_fd(int peer, uint64_t tag, int fd, Deadline deadline) override;
   Result<Fd> recv_fd(int peer, uint64_t tag, Deadline deadline) override;
+  // The sending half of it for another thread than the rank's; this outlives it.
+  std::unique_ptr<transport::FdExchange> fd_sender() const;
 
   // Abort spreading. After start-up the communicator starts watching: a thread inside the bootstrap
   // reads the ring neighbours' control connections; `on_event` is called once (from that thread)

@@ -93,9 +93,19 @@ void Blame::find(Error& mine, bool all_wait) const {
     mine = std::move(*why);
     return;
   }
+  const int64_t span = window_ms(o_.op_timeout_s);
+  if (const auto behind = o_.wire->behind_relay(mine.rank, Deadline::after_ms(span / 2))) {
+    mine.message += *behind == mine.rank
+                        ? "; it is to send that for this rank (PXN), and does not answer"
+                        : format(
+                              "; it only sends that for this rank to rank {} (PXN), which takes "
+                              "nothing",
+                              *behind);
+    mine.rank = *behind;
+    mine.host = o_.peers[size_t(*behind)].host;
+  }
   if (const std::string wire = o_.wire->condition(mine.rank); !wire.empty())
     mine.message += "; " + wire;
-  const int64_t span = window_ms(o_.op_timeout_s);
   const Waiting waits = waiting(all_wait);
   if (mine.rank == o_.rank && !waits.on_network) return;
   const Deadline told = Deadline::after_ms(span);

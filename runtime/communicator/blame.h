@@ -32,7 +32,7 @@ class Blame {
     double op_timeout_s = 30;
     Bootstrap* bootstrap = nullptr;
     std::mutex* bootstrap_mutex = nullptr;  // another thread in a call of it: then without asking
-    const Wire* wire = nullptr;
+    Wire* wire = nullptr;
     const CallLog* calls = nullptr;
     const FirstError* errors = nullptr;
   };

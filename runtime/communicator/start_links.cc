@@ -32,7 +32,7 @@ void Communicator::Start::make_wire() {
   w.network_ll128 = s_.shape.gpu && s_.shape.model->nodes > 1;
   w.wants_ll128 = [&s = s_](const Edge& edge) { return are_neighbours(s.rank, edge, s.shape); };
   w.no_p2p = [&s = s_](int a, int b) { return no_p2p_between(s.shape.no_p2p, a, b); };
-  w.relay_of = [&s = s_](const Edge& edge) { return relay_of(edge, s.shape); };
+  w.relay_of = [&s = s_](const Edge& edge) { return relay_of(s.rank, edge, s.shape); };
   w.nic_of = [&s = s_](const Edge& edge) { return nic_of(s.rank, edge, s.shape); };
   s_.wire = std::make_unique<Wire>(std::move(w));
   s_.blame.emplace(Blame::Options{.rank = s_.rank,
@@ -107,6 +107,8 @@ Status Communicator::Start::connect() {
   if (connected) connected = make_window();
   // Also a rank that has failed takes part in this exchange: the others wait for it there.
   if (Status made = s_.make_reducers(deadline_); !made && connected) connected = std::move(made);
+  if (connected && s_.shape.nics != nullptr)
+    connected = s_.wire->open_relays(s_.shape.nics->relays, s_.shape.nics->relayed_for, deadline_);
   if (connected) connected = s_.wire->connect(s_.collective_edges(), kCollectiveLinks, deadline_);
   if (connected && s_.device != nullptr) connected = make_gpu_executor();
   connected = s_.errors.with_reason(std::move(connected));

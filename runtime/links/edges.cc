@@ -103,10 +103,6 @@ std::vector<Edge> collective_edges(int rank, const CommShape& shape, const Choic
   const bool chains = any_over(Over::network) && has_reducers;
   std::vector<Edge> edges;
   if (shape.nranks == 1) return edges;
-  // At once: who relays has no part in what the two ends do later.
-  if (gpu && shape.nics != nullptr)
-    for (const topology::RelayedLink& link : shape.nics->relayed)
-      edges.push_back({link.channel, link.from, link.to});
   const int channels = gpu ? 1 : int(shape.channels.size());
   for (int c = 0; c < channels; ++c) {
     const ChannelShape& channel = shape.channels[size_t(c)];
@@ -178,20 +174,31 @@ bool are_neighbours(int rank, const Edge& edge, const CommShape& shape) {
   return tree.up == other || std::count(std::begin(tree.down), std::end(tree.down), other) > 0;
 }
 
-int relay_of(const Edge& edge, const CommShape& shape) {
-  if (shape.nics == nullptr) return -1;
-  const auto* relayed = shape.nics->relay_of(edge.channel, edge.from, edge.to);
-  return relayed == nullptr ? -1 : relayed->by;
+RelayChoice relay_of(int rank, const Edge& edge, const CommShape& shape) {
+  if (shape.nics == nullptr) return {};
+  const RankNics& nics = *shape.nics;
+  if (const auto* relayed = nics.relay_of(edge.channel, edge.from, edge.to))
+    return {.by = relayed->by};
+  if (are_neighbours(rank, edge, shape)) return {};
+  const bool sends = edge.from == rank;
+  const auto pair = nics.pair(edge.channel, sends, sends ? edge.to : edge.from);
+  RelayChoice choice{.by = pair.by, .asked = pair.asked};
+  if (const auto no = nics.no_relay.find({edge.from, pair.by}); no != nics.no_relay.end())
+    choice.refused = no->second;
+  return choice;
 }
 
 transport::NicChoice nic_of(int rank, const Edge& edge, const CommShape& shape) {
   if (shape.nics == nullptr) return {};
   const RankNics& nics = *shape.nics;
-  if (const auto* relayed = nics.relay_of(edge.channel, edge.from, edge.to))
-    if (rank != edge.to) return nics.choice(relayed->device);
-  if (edge.channel >= int(shape.channels.size())) return nics.near(edge.channel);
   const bool sends = edge.from == rank;
   const int peer = sends ? edge.to : edge.from;
+  if (const auto* relayed = nics.relay_of(edge.channel, edge.from, edge.to))
+    if (rank != edge.to) return nics.choice(relayed->device);
+  if (!are_neighbours(rank, edge, shape)) {
+    const int device = sends ? nics.pair(edge.channel, true, peer).device : -1;
+    return device < 0 ? nics.near(edge.channel) : nics.choice(device);
+  }
   // Channels beyond those that were found repeat them.
   const topology::RankWiring::Channel& own =
       nics.wiring.channels[size_t(edge.channel) % nics.wiring.channels.size()];

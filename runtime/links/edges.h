@@ -36,8 +36,8 @@ bool are_neighbours(int rank, const Edge& edge, const CommShape& shape);
 // rank, and each link in the same at both ends.
 std::vector<std::vector<Edge>> line_tests(int rank, const CommShape& shape,
                                           const HostGroups& hosts);
-// The rank whose GPU sends an edge's data for its sender (PXN); -1: none.
-int relay_of(const Edge& edge, const CommShape& shape);
+// Who sends an edge's data for its sender (PXN), as that and its receiver have it.
+RelayChoice relay_of(int rank, const Edge& edge, const CommShape& shape);
 // The network device of this rank's end of an edge: of the ring or tree that it belongs to, else
 // one near the GPU. Its name is empty where the node is not known.
 transport::NicChoice nic_of(int rank, const Edge& edge, const CommShape& shape);

@@ -1,8 +1,14 @@
-// One link of a rank as reports name it. A value.
+// A link by its place, and one of a rank as reports name it. Values.
 #pragma once
+#include <compare>
 #include <string>
 
 namespace collctl::runtime {
+
+struct Edge {
+  int channel, from, to;
+  auto operator<=>(const Edge&) const = default;
+};
 
 struct LinkInfo {
   int channel, from, to;

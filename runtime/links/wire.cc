@@ -1,6 +1,9 @@
 #include "runtime/links/wire.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <set>
 
@@ -21,19 +24,22 @@ using transport::LinkSpec;
 constexpr uint32_t kWireTag = 0x57495245;
 constexpr uint32_t kMaxEdgesOfPair = 4 * kernels::kMaxChannels;
 
-// In place of a row of the table of transports.
-constexpr size_t kNoRow = 100;
-// A link's purpose, where it is a relay's.
-constexpr uint32_t kRelayPurpose = 1u << 16;
+// Of the messages that pass the descriptors of relays' lines.
+constexpr uint64_t kRelayLineTag = 0x50584e;
+constexpr const char* kWithoutRelay = "COLLCTL_P2P_PXN_LEVEL=0 goes without";
 
-// What this rank has to do for an edge whose data another rank's GPU sends.
+// What this rank has to do for an edge.
 enum class Part : uint8_t {
-  whole,   // the edge has no relay
-  source,  // its data it is
-  offer,   // the relay: has the memory that the source writes to
-  sender,  // the relay: sends it
+  whole,   // it has no relay
+  source,  // another rank's GPU sends its data
   target,
 };
+
+// How long a relay may take: whoever waits for this rank meanwhile is to hear from it whose fault
+// it is.
+Deadline before(Deadline deadline) {
+  return Deadline::after_ns(deadline.remaining_ns() / 4 * 3);
+}
 
 std::string edge_text(const Edge& e) {
   return format("channel {} of rank {} -> rank {}", e.channel, e.from, e.to);
@@ -54,7 +60,7 @@ struct Wire::Table {
 struct Wire::Pending {
   Edge edge;
   Part part = Part::whole;
-  int peer = -1;  // with which this end is made
+  int peer = -1;  // the other end
   Direction direction = Direction::send;
   size_t row = 0;  // of the table of transports
   LinkSpec spec;
@@ -63,9 +69,9 @@ struct Wire::Pending {
   std::optional<Error> failure, peer_failure;  // of this round
   std::optional<Error> fatal;
   bool ready = false;
-  bool given_up = false;                           // the relay: it cannot, and the others know
-  Pending* twin = nullptr;                         // the relay: the other of its two parts
-  std::shared_ptr<transport::RelayMemory> memory;  // offer
+  int by = -1;         // source, target: the relay
+  bool asked = false;  // for it, by name
+  Bytes offer;         // source: of the relay's memory
 };
 
 Wire::Wire(Options options) : options_(std::move(options)) {}
@@ -119,10 +125,9 @@ std::string Wire::why(const Edge& edge) const {
   return link == links_.end() ? "" : link->second->why();
 }
 
-// Relays send for neighbours only, over a network.
 bool Wire::wants_ll128(const Pending& p) const {
-  if (p.part != Part::whole) return options_.network_ll128;
-  const std::string_view row = transport::transports()[p.row].name;
+  // What a relay sends goes over a network.
+  const std::string_view row = p.part == Part::whole ? transport::transports()[p.row].name : "net";
   if (options_.network_ll128 ? row == "shm" : row == "net") return false;
   return !options_.wants_ll128 || options_.wants_ll128(p.edge);
 }
@@ -134,34 +139,11 @@ void Wire::fill_spec(Pending& p, uint32_t purpose) const {
   spec.channel = p.edge.channel;
   spec.direction = p.direction;
   spec.self = peers[size_t(options_.rank)];
-  spec.peer = peers[size_t(p.peer)];
-  spec.purpose = p.part == Part::whole ? purpose : kRelayPurpose + uint32_t(p.edge.from);
+  spec.peer = peers[size_t(p.part == Part::whole ? p.peer : p.by)];
+  spec.purpose = p.part == Part::whole ? purpose : kRelayPurpose + uint32_t(other_end(p.edge));
   spec.p2p_read = options_.settings->p2p_read;
   if (options_.nic_of) spec.nic = options_.nic_of(p.edge);
-  for (int i = 0; i < kernels::kProtocolCount; ++i) {
-    if (options_.settings->slot_bytes[i] == 0) continue;
-    if (i == int(kernels::Protocol::ll128) && !wants_ll128(p)) continue;
-    spec.geometry[i] = {options_.settings->slot_bytes[i], options_.settings->slot_count};
-  }
-}
-
-Result<std::unique_ptr<transport::Endpoint>> Wire::open_endpoint(Pending& p, Deadline deadline) {
-  const transport::Services& services = options_.services;
-  if (p.part == Part::source) return open_relayed(p.spec, services);
-  if (p.part == Part::offer) {
-    std::string why;
-    const transport::PeerInfo& target = (*options_.peers)[size_t(p.edge.to)];
-    const transport::Net* net = choose_net(p.spec.self, target, why);
-    // Sockets send from host memory.
-    const bool on_device = net != nullptr && std::string_view(net->name) != "socket";
-    COLL_ASSIGN(p.memory, transport::RelayMemory::make(p.spec, services, on_device, deadline));
-    return offer_relay(p.spec, services, p.memory);
-  }
-  if (p.part == Part::sender) {
-    if (p.twin->failure) return Error(*p.twin->failure);
-    p.spec.relay = p.twin->memory;
-  }
-  return transport::transports()[p.row].open(p.spec, services);
+  set_geometry(spec, *options_.settings, wants_ll128(p));
 }
 
 void Wire::open(Pending& p, uint32_t purpose, Deadline deadline) {
@@ -169,17 +151,67 @@ void Wire::open(Pending& p, uint32_t purpose, Deadline deadline) {
   p.failure.reset();
   p.peer_failure.reset();
   p.mine.clear();
-  if (auto opened = open_endpoint(p, deadline); !opened) {
+  auto opened = p.part == Part::source
+                    ? open_relayed(p.spec, options_.services)
+                    : transport::transports()[p.row].open(p.spec, options_.services);
+  if (!opened) {
     p.failure = std::move(opened.error());
-  } else {
-    p.endpoint = std::move(opened).value();
-    if (auto blob = p.endpoint->describe(deadline); !blob)
-      p.failure = std::move(blob.error());
-    else
-      p.mine = std::move(blob).value();
+    return;
   }
-  // The source and the target are both to hear of it.
-  if (p.failure && p.part == Part::sender && !p.twin->failure) p.twin->failure = *p.failure;
+  p.endpoint = std::move(opened).value();
+  if (p.part == Part::source) return;  // the relay describes it
+  if (auto blob = p.endpoint->describe(deadline); !blob)
+    p.failure = std::move(blob.error());
+  else
+    p.mine = std::move(blob).value();
+}
+
+// Of a round's sources: their relays make ready, and describe the network's end.
+Status Wire::open_at_relays(std::span<Pending* const> round, Deadline deadline) {
+  RelayLines::Requests requests;
+  std::map<int, std::vector<Pending*>> edges;
+  for (Pending* p : round) {
+    if (p->part != Part::source || p->failure) continue;
+    requests[p->by].push_back(
+        {.channel = p->edge.channel,
+         .to = p->edge.to,
+         .nic = p->spec.nic.name,
+         .ll128 = p->spec.geometry[int(kernels::Protocol::ll128)].slot_bytes != 0});
+    edges[p->by].push_back(p);
+  }
+  if (requests.empty()) return {};
+  COLL_ASSIGN(auto answers, lines_->ask(RelayCall::open, requests, before(deadline)));
+  for (auto& [by, list] : edges)
+    for (size_t i = 0; i < list.size(); ++i) {
+      auto& answer = answers.at(by)[i];
+      if (answer)
+        list[i]->mine = std::move(*answer);
+      else
+        list[i]->failure =
+            std::move(answer.error()).within(format("send through the GPU of rank {} (PXN)", by));
+    }
+  return {};
+}
+
+// Both ends are described: the relays connect to the receivers, and tell where the data goes.
+Status Wire::connect_at_relays(std::vector<Pending>& pending, Deadline deadline) {
+  RelayLines::Requests requests;
+  std::map<int, std::vector<Pending*>> edges;
+  for (Pending& p : pending) {
+    if (p.part != Part::source) continue;
+    requests[p.by].push_back(
+        {.channel = p.edge.channel, .to = p.edge.to, .theirs = std::move(p.theirs)});
+    edges[p.by].push_back(&p);
+  }
+  if (requests.empty()) return {};
+  COLL_ASSIGN(auto answers, lines_->ask(RelayCall::connect, requests, before(deadline)));
+  for (auto& [by, list] : edges)
+    for (size_t i = 0; i < list.size(); ++i) {
+      auto& answer = answers.at(by)[i];
+      if (!answer) return std::move(answer.error()).within("connect " + edge_text(list[i]->edge));
+      list[i]->offer = std::move(*answer);
+    }
+  return {};
 }
 
 Status Wire::exchange(std::vector<Pending*>& round, Deadline deadline) {
@@ -278,24 +310,23 @@ Status Wire::settle(Pending& p, Deadline deadline) {
   }
   p.fatal = why;
   if (p.fatal->rank < 0) p.fatal->rank = p.peer;
+  if (p.asked && p.fatal->code == ErrorCode::unavailable)
+    p.fatal->hint += (p.fatal->hint.empty() ? "" : "; ") + std::string(kWithoutRelay);
   return {};
 }
 
-// The relay cannot do it, and says so to both others: these connect without it.
+// The relay cannot do it: both ends connect without it.
 bool Wire::goes_without_relay(Pending& p) {
-  const bool relay = p.part == Part::offer || p.part == Part::sender;
-  const auto& its = relay ? p.failure : p.peer_failure;
-  if (!its || its->code != ErrorCode::unavailable || (relay ? p.peer_failure : p.failure))
-    return false;
-  relays_.erase(p.edge);
-  if (relay) return p.given_up = true;
+  const auto& its = p.part == Part::source ? p.failure : p.peer_failure;
+  const auto& others = p.part == Part::source ? p.peer_failure : p.failure;
+  if (!its || others || its->code != ErrorCode::unavailable || p.asked) return false;
   auto row = choose(p.edge, 0);
   if (!row) return false;
   if (fallback_.empty())
-    fallback_ = format("{} goes without rank {} as its relay (PXN): {}", edge_text(p.edge), p.peer,
+    fallback_ = format("{} goes without rank {} as its relay (PXN): {}", edge_text(p.edge), p.by,
                        its->chain());
+  relays_.erase(p.edge);
   p.part = Part::whole;
-  p.peer = other_end(p.edge);
   p.row = *row;
   return true;
 }
@@ -305,7 +336,7 @@ void Wire::enter(const Pending& p, transport::Link& link) {
   Table& table = *tables_[size_t(p.edge.channel)];
   auto& side = p.direction == Direction::send ? table.send : table.recv;
   const auto at = size_t(p.direction == Direction::send ? p.edge.to : p.edge.from);
-  for (int i = 0; i < kernels::kProtocolCount && p.part != Part::sender; ++i) {
+  for (int i = 0; i < kernels::kProtocolCount; ++i) {
     kernels::Fifo* fifo = link.fifo(kernels::Protocol(i));
     // For its data, whoever sends it.
     if (p.part == Part::target && fifo != nullptr) fifo->peer = p.edge.from;
@@ -314,11 +345,8 @@ void Wire::enter(const Pending& p, transport::Link& link) {
   const bool net = link.needs_progress();
   std::string nic = link.nic();
   if (net && nic.empty()) nic = p.spec.nic.name;
-  std::string why = link.why();
-  if (p.part == Part::sender)
-    why += format("{}for rank {} (PXN)", why.empty() ? "" : "; ", p.edge.from);
-  infos_.push_back({p.edge.channel, p.edge.from, p.edge.to, link.via(), std::move(nic),
-                    std::move(why), p.part == Part::whole ? -1 : relays_.at(p.edge)});
+  infos_.push_back({p.edge.channel, p.edge.from, p.edge.to, link.via(), std::move(nic), link.why(),
+                    p.part == Part::whole ? -1 : p.by});
   const auto& peers = *options_.peers;
   const auto place = [&](int rank) { return format("{}[{:x}]", rank, peers[size_t(rank)].device); };
   // A memory link is one thing and told once, by its sender; a network link has two ends.
@@ -333,15 +361,11 @@ void Wire::enter(const Pending& p, transport::Link& link) {
 
 Status Wire::make_links(std::vector<Pending>& pending, Direction direction, Deadline deadline) {
   for (Pending& p : pending) {
-    if (p.direction != direction || p.given_up) continue;
-    if (p.part == Part::offer) {
-      offers_.push_back(std::move(p.endpoint));
-      continue;
-    }
-    auto link = p.endpoint->connect(p.theirs, deadline);
+    if (p.direction != direction) continue;
+    auto link = p.endpoint->connect(p.part == Part::source ? p.offer : p.theirs, deadline);
     if (!link) {
       Error error = std::move(link.error());
-      if (error.rank < 0) error.rank = p.peer;
+      if (error.rank < 0) error.rank = p.spec.peer.rank;
       return std::move(error).within("connect " + edge_text(p.edge));
     }
     enter(p, **link);
@@ -359,31 +383,59 @@ int Wire::other_end(const Edge& edge) const {
   return edge.from == options_.rank ? edge.to : edge.from;
 }
 
-void Wire::add_pending(const Edge& e, std::vector<Pending>& pending) const {
-  const auto found = relays_.find(e);
-  const int by = found == relays_.end() ? -1 : found->second, me = options_.rank;
-  COLL_CHECK(e.from == me || e.to == me || by == me);
-  const auto add = [&](Part part, int peer, Direction direction, const Edge& way) {
-    Pending& p = pending.emplace_back();
-    p.edge = e;
-    p.part = part;
-    p.peer = peer;
-    p.direction = direction;
-    if (part == Part::source || part == Part::offer) {
-      p.row = kNoRow;
-    } else if (auto row = choose(way, 0)) {
-      p.row = *row;
-    } else {
-      p.fatal = std::move(row.error());
-    }
-  };
-  const Edge to_target{e.channel, by, e.to};
-  if (by < 0)
-    return add(Part::whole, other_end(e), e.from == me ? Direction::send : Direction::recv, e);
-  if (e.from == me) return add(Part::source, by, Direction::send, e);
-  if (e.to == me) return add(Part::target, by, Direction::recv, to_target);
-  add(Part::offer, e.from, Direction::recv, e);
-  add(Part::sender, e.to, Direction::send, to_target);
+void Wire::add_pending(const Edge& e, std::vector<Pending>& pending) {
+  COLL_CHECK(e.from == options_.rank || e.to == options_.rank);
+  Pending& p = pending.emplace_back();
+  p.edge = e;
+  p.peer = other_end(e);
+  p.direction = e.from == options_.rank ? Direction::send : Direction::recv;
+  RelayChoice relay = options_.relay_of ? options_.relay_of(e) : RelayChoice{};
+  auto row = choose(relay.by < 0 ? e : Edge{e.channel, relay.by, e.to}, 0);
+  if (!relay.refused.empty())
+    row = Error(ErrorCode::unavailable,
+                format("rank {} cannot send through the GPU of rank {} (PXN): {}", e.from, relay.by,
+                       relay.refused),
+                kWithoutRelay);
+  if (!row) {
+    p.fatal = std::move(row.error());
+    return;
+  }
+  p.row = *row;
+  if (relay.by < 0) return;
+  p.part = e.from == options_.rank ? Part::source : Part::target;
+  p.by = relay.by;
+  p.asked = relay.asked;
+  relays_[e] = relay.by;
+}
+
+Status Wire::open_relays(const std::set<int>& relays, const std::set<int>& askers,
+                         Deadline deadline) {
+  const transport::Services& services = options_.services;
+  const uint64_t tag = kRelayLineTag ^ services.comm_hash;
+  std::map<int, base::Fd> lines;
+  for (const int asker : askers) {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+      return base::errno_error(ErrorCode::unavailable, "Unix socket", errno);
+    lines[asker] = base::Fd(ends[0]);
+    const base::Fd theirs(ends[1]);
+    COLL_TRY(options_.bootstrap->send_fd(asker, tag, theirs.get(), deadline));
+  }
+  if (!lines.empty()) {
+    COLL_ASSIGN(desk_, RelayDesk::start({.rank = options_.rank,
+                                         .peers = options_.peers,
+                                         .settings = options_.settings,
+                                         .services = services,
+                                         .fds = options_.bootstrap->fd_sender(),
+                                         .proxy = options_.proxy},
+                                        std::move(lines)));
+  }
+  lines_.emplace(*options_.peers, services.abort_word);
+  for (const int relay : relays) {
+    COLL_ASSIGN(base::Fd line, options_.bootstrap->recv_fd(relay, tag, deadline));
+    lines_->add(relay, std::move(line));
+  }
+  return {};
 }
 
 Status Wire::connect(std::span<const Edge> edges, uint32_t purpose, Deadline deadline) {
@@ -391,14 +443,8 @@ Status Wire::connect(std::span<const Edge> edges, uint32_t purpose, Deadline dea
   for (const Edge& e : edges) {
     if (has(e) || e.from == e.to) continue;
     if (std::any_of(pending.begin(), pending.end(), [&](auto& p) { return p.edge == e; })) continue;
-    if (const int by = options_.relay_of ? options_.relay_of(e) : -1; by >= 0) relays_[e] = by;
     add_pending(e, pending);
   }
-  for (size_t i = 1; i < pending.size(); ++i)
-    if (pending[i].part == Part::sender) {
-      pending[i].twin = &pending[i - 1];
-      pending[i - 1].twin = &pending[i];
-    }
   Status connected = connect_all(pending, purpose, deadline);
   // What was offered stays until the links are closed: a peer that is about to take it when this
   // rank fails would else find it gone, and report that instead of this rank's reason.
@@ -416,9 +462,10 @@ Status Wire::connect_all(std::vector<Pending>& pending, uint32_t purpose, Deadli
   while (true) {
     std::vector<Pending*> round;
     for (Pending& p : pending)
-      if (!p.ready && !p.fatal && !p.given_up) round.push_back(&p);
+      if (!p.ready && !p.fatal) round.push_back(&p);
     if (round.empty()) break;
     for (Pending* p : round) open(*p, purpose, deadline);
+    COLL_TRY(open_at_relays(round, deadline));
     COLL_TRY(exchange(round, deadline));
     for (Pending* p : round) {
       COLL_TRY(settle(*p, deadline));
@@ -426,6 +473,7 @@ Status Wire::connect_all(std::vector<Pending>& pending, uint32_t purpose, Deadli
     }
   }
   if (fatal) return std::move(*fatal);
+  COLL_TRY(connect_at_relays(pending, deadline));
   COLL_TRY(make_links(pending, Direction::send, deadline));
   return make_links(pending, Direction::recv, deadline);
 }
@@ -440,12 +488,26 @@ const kernels::ChannelLinks& Wire::channel(int channel) {
 }
 
 std::vector<LinkInfo> Wire::infos() const {
-  return infos_;
+  std::vector<LinkInfo> all = infos_;
+  if (desk_ != nullptr)
+    for (LinkInfo& relayed : desk_->infos()) all.push_back(std::move(relayed));
+  return all;
+}
+
+// `far`: the rank that the link connects this one with.
+void Wire::each_link(
+    const std::function<void(const Edge&, const transport::Link&, int far)>& look) const {
+  for (const auto& [edge, link] : links_) {
+    const auto relay = relays_.find(edge);
+    look(edge, *link, relay == relays_.end() ? other_end(edge) : relay->second);
+  }
+  if (desk_ == nullptr) return;
+  desk_->each([&](const Edge& edge, const transport::Link& link) { look(edge, link, edge.to); });
 }
 
 uint64_t Wire::device_bytes() const {
   uint64_t bytes = 0;
-  for (const auto& [edge, link] : links_) bytes += link->device_bytes();
+  each_link([&](const Edge&, const transport::Link& link, int) { bytes += link.device_bytes(); });
   return bytes;
 }
 
@@ -480,37 +542,46 @@ std::string Wire::interface_of(const Edge& edge) const {
 
 std::string Wire::condition(int peer) const {
   std::set<std::string> all;
-  for (const auto& [edge, link] : links_)
-    if (edge.from == peer || edge.to == peer || far_end(edge) == peer)
-      all.insert(link->condition());
+  each_link([&](const Edge& edge, const transport::Link& link, int far) {
+    if (edge.from == peer || edge.to == peer || far == peer) all.insert(link.condition());
+  });
   for (const auto& [edge, by] : relays_)
-    if (edge.from == options_.rank && (edge.to == peer || by == peer))
-      all.insert(format("rank {} sends for this rank to rank {} (PXN)", by, edge.to));
+    if (edge.from == peer || edge.to == peer || by == peer)
+      all.insert(format("rank {} sends for rank {} to rank {} (PXN)", by, edge.from, edge.to));
   all.erase("");
   std::string text;
   for (const std::string& each : all) text += (text.empty() ? "" : "; ") + each;
   return text;
 }
 
-// With which rank this one's link of an edge connects it.
-int Wire::far_end(const Edge& edge) const {
-  const auto relay = relays_.find(edge);
-  if (relay == relays_.end()) return other_end(edge);
-  return relay->second == options_.rank ? edge.to : relay->second;
-}
-
 std::optional<Wire::Unreached> Wire::unreached() const {
   Unreached found;
-  for (const auto& [edge, link] : links_)
-    if (const double seconds = link->unacknowledged_s(); seconds > found.seconds)
-      found = {far_end(edge), seconds};
+  each_link([&](const Edge&, const transport::Link& link, int far) {
+    if (const double seconds = link.unacknowledged_s(); seconds > found.seconds)
+      found = {far, seconds};
+  });
   return found.peer < 0 ? std::nullopt : std::optional(found);
+}
+
+std::optional<int> Wire::behind_relay(int relay, Deadline deadline) {
+  const auto held = std::ranges::find_if(relays_, [&](const auto& of) {
+    const auto link = links_.find(of.first);
+    return of.second == relay && of.first.from == options_.rank && link != links_.end() &&
+           !link->second->drained();
+  });
+  if (held == relays_.end()) return std::nullopt;
+  const Edge& edge = held->first;
+  return lines_->ask(RelayCall::ping, {{relay, {{.channel = edge.channel, .to = edge.to}}}},
+                     deadline)
+             ? edge.to
+             : relay;
 }
 
 void Wire::close() {
   for (auto& link : reducers_)
     if (options_.proxy != nullptr) options_.proxy->remove(link.get());
   reducers_.clear();
+  desk_.reset();
   for (auto& [edge, link] : links_)
     if (link->needs_progress() && options_.proxy != nullptr) options_.proxy->remove(link.get());
   offers_.clear();

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,15 +20,18 @@
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/links/link_info.h"
 #include "runtime/links/proxy.h"
+#include "runtime/links/relay_desk.h"
 #include "runtime/request/settings.h"
 #include "transport/net/plugin/reducer.h"
 #include "transport/transport.h"
 
 namespace collctl::runtime {
 
-struct Edge {
-  int channel, from, to;
-  auto operator<=>(const Edge&) const = default;
+// Who is to send an edge's data for its sender (PXN).
+struct RelayChoice {
+  int by = -1;               // -1: nobody
+  bool asked = false;        // by name: going without is an error
+  std::string refused = {};  // why it cannot be, though asked for
 };
 
 class Wire {
@@ -46,17 +50,18 @@ class Wire {
     std::function<std::string(int a, int b)> no_p2p;
     // The network device of this rank's end of an edge; null: not known.
     std::function<transport::NicChoice(const Edge&)> nic_of;
-    // The rank whose GPU sends an edge's data for its sender (PXN), the same for all three; -1:
-    // none does. Null: of no edge.
-    std::function<int(const Edge&)> relay_of;
+    // The same at both ends. Null: nobody, of any edge.
+    std::function<RelayChoice(const Edge&)> relay_of;
   };
   explicit Wire(Options options);
   ~Wire();
   Wire(const Wire&) = delete;
   Wire& operator=(const Wire&) = delete;
 
-  // Connects the edges of this rank that are not yet there, those that it relays included: all
-  // three ranks must ask for these. `purpose` as in transport::LinkSpec.
+  // Before any relayed edge is connected, all ranks of a node together: the lines to those that
+  // this one may ask to send for it (PXN), and from those that may ask this one.
+  Status open_relays(const std::set<int>& relays, const std::set<int>& askers, Deadline deadline);
+  // Connects the edges of this rank that are not yet there. `purpose` as in transport::LinkSpec.
   Status connect(std::span<const Edge> edges, uint32_t purpose, Deadline deadline);
   bool has(const Edge& edge) const { return links_.contains(edge); }
   bool has(const Edge& edge, kernels::Protocol protocol) const;
@@ -77,10 +82,11 @@ class Wire {
   void note_reducers() { has_reducers_ = true; }
   bool has_reducers() const { return has_reducers_; }
   const transport::Services& services() const { return options_.services; }
-  bool proxied() const { return proxied_; }  // some link needs the host to move it
-  uint64_t device_bytes() const;             // GPU memory that the links hold
-  std::vector<LinkInfo> infos() const;       // in the order they were made
-  uint64_t carrying_ns(int peer) const;      // of all links to it, as Link::carrying_ns
+  // Some link needs the host to move it.
+  bool proxied() const { return proxied_ || (desk_ != nullptr && desk_->has_links()); }
+  uint64_t device_bytes() const;         // GPU memory that the links hold
+  std::vector<LinkInfo> infos() const;   // in the order they were made
+  uint64_t carrying_ns(int peer) const;  // of all links to it, as Link::carrying_ns
   // The interface of this end, where sockets are spread over several; else empty.
   std::string interface_of(const Edge& edge) const;
   // What is wrong with the links of a peer as far as this end can see, for an error; may be empty.
@@ -91,6 +97,9 @@ class Wire {
     double seconds = 0;
   };
   std::optional<Unreached> unreached() const;
+  // Of a relay that has not taken what this rank gave it: the rank that it sends to when it is
+  // there and answers, else itself; none: it holds nothing of this rank's.
+  std::optional<int> behind_relay(int relay, Deadline deadline);
   // Why an edge did not get its first transport; the first such edge's reason, empty when all did.
   const std::string& fallback() const { return fallback_; }
   // All ranks have connected what was asked for: drops what was kept for late senders.
@@ -104,14 +113,16 @@ class Wire {
 
   // The first usable row of the table at or behind `first`; its index, or why there is none.
   Result<size_t> choose(const Edge& edge, size_t first) const;
-  void add_pending(const Edge& edge, std::vector<Pending>& pending) const;
+  void add_pending(const Edge& edge, std::vector<Pending>& pending);
   void fill_spec(Pending& p, uint32_t purpose) const;
   void open(Pending& p, uint32_t purpose, Deadline deadline);
-  Result<std::unique_ptr<transport::Endpoint>> open_endpoint(Pending& p, Deadline deadline);
+  Status open_at_relays(std::span<Pending* const> round, Deadline deadline);
+  Status connect_at_relays(std::vector<Pending>& pending, Deadline deadline);
   bool goes_without_relay(Pending& p);
   bool wants_ll128(const Pending& p) const;
+  void each_link(
+      const std::function<void(const Edge&, const transport::Link&, int far)>& look) const;
   int other_end(const Edge& edge) const;
-  int far_end(const Edge& edge) const;
   Status exchange(std::vector<Pending*>& round, Deadline deadline);
   Status read_answer(int peer, ByteView blob, std::span<Pending*> edges);
   Status settle(Pending& p, Deadline deadline);
@@ -122,7 +133,9 @@ class Wire {
 
   Options options_;
   std::map<Edge, std::unique_ptr<transport::Link>> links_;
-  std::map<Edge, int> relays_;  // of those links that have one
+  std::map<Edge, int> relays_;       // of those links that have one
+  std::optional<RelayLines> lines_;  // to ask them
+  std::unique_ptr<RelayDesk> desk_;  // where others ask this one
   // Receiving endpoints: what they offer can be taken until they die, and the sender may arrive
   // late.
   std::vector<std::unique_ptr<transport::Endpoint>> offers_;

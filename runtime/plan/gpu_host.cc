@@ -100,7 +100,7 @@ Result<HostGpus> described(const topology::System& system, std::span<const int64
                 channels_of(graph, effective, hosts * int(groups.size()), search));
     if (found.parts.empty()) dump(graph, graphs, groups.size(), search.dump_file);
     HostGpus::Part& part = found.parts.emplace_back();
-    part.node = describe_node(graph, effective, graphs, host);
+    part.node = describe_node(graph, effective, graphs, rules, host);
     for (const int at : graph.gpus) part.ranks.push_back(graph.nodes[size_t(at)].rank);
     std::sort(part.ranks.begin(), part.ranks.end());
     part.gdr = gdr_rules(graph, rules, part.ranks, system);

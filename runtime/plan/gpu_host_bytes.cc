@@ -53,8 +53,10 @@ void put_part(ByteWriter& w, const HostGpus::Part& part) {
       w.put(uint32_t(near.size()));
       for (const int each : near) w.put(int32_t(each));
     }
-  for (const std::vector<int>& relays : node.relay)
-    for (const int by : relays) w.put(int32_t(by));
+  for (const auto* lists : {&node.relay, &node.rail_senders})
+    for (const std::vector<int>& ranks : *lists)
+      for (const int by : ranks) w.put(int32_t(by));
+  w.put(uint8_t(node.pxn_asked));
   for (const auto& of_rank : part.gdr)
     for (const transport::NicGdr& rule : of_rank) {
       put_text(w, rule.no_read, kMostReason);
@@ -90,10 +92,12 @@ class PartReader {
     for (int i = 0; r_.ok() && i < node.ranks; ++i) node.near.push_back(near(nets));
     for (uint32_t i = 0; r_.ok() && i < nets; ++i)
       node.near_ranks.push_back(near(uint32_t(node.ranks)));
-    for (int i = 0; r_.ok() && i < node.ranks; ++i) {
-      std::vector<int>& relays = node.relay.emplace_back();
-      for (uint32_t n = 0; r_.ok() && n < nets; ++n) relays.push_back(number(-1, node.ranks - 1));
-    }
+    for (auto* lists : {&node.relay, &node.rail_senders})
+      for (int i = 0; r_.ok() && i < node.ranks; ++i) {
+        std::vector<int>& ranks = lists->emplace_back();
+        for (uint32_t n = 0; r_.ok() && n < nets; ++n) ranks.push_back(number(-1, node.ranks - 1));
+      }
+    node.pxn_asked = flag();
     for (int i = 0; r_.ok() && i < node.ranks; ++i) part.gdr.push_back(gdr(nets));
     check_nets(node);
     return part;

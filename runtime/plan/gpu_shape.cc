@@ -95,6 +95,16 @@ std::vector<NoP2p> no_p2p_of(int rank, const HostGroups& hosts, std::span<const 
   return pairs;
 }
 
+// Why the GPU of `by` cannot send for `from` (PXN) to `to`; empty: it can.
+std::string why_no_relay(const RankFacts& from, const RankFacts& by, const RankFacts& to) {
+  const transport::Reach reach = transport::p2p_reach(from.info, by.info);
+  if (!reach.ok) return reach.why;
+  std::string why;
+  const auto* net = transport::choose_net(by.info, to.info, why);
+  return net != nullptr && std::string_view(net->name) == "plugin" ? "the network is a plugin's"
+                                                                   : "";
+}
+
 // Those that concern the rank, by ranks of the job. Who relays must have what P2P takes.
 std::vector<topology::RelayedLink> relayed_of(int rank, const Joined& joined,
                                               std::span<const RankFacts> all_facts) {
@@ -103,22 +113,59 @@ std::vector<topology::RelayedLink> relayed_of(int rank, const Joined& joined,
   for (topology::RelayedLink link : topology::relayed_links(joined.cluster, place)) {
     for (int* each : {&link.from, &link.to, &link.by}) *each = joined.world[size_t(*each)];
     if (link.from != rank && link.to != rank && link.by != rank) continue;
-    const transport::PeerInfo& from = all_facts[size_t(link.from)].info;
-    const transport::PeerInfo &by = all_facts[size_t(link.by)].info,
-                              &to = all_facts[size_t(link.to)].info;
-    transport::Reach reach = transport::p2p_reach(from, by);
-    std::string why;
-    if (const auto* net = transport::choose_net(by, to, why); reach.ok && net != nullptr)
-      reach.ok = std::string_view(net->name) != "plugin";
-    if (reach.why.empty() && !reach.ok) reach.why = "the network is a plugin's";
-    if (reach.ok) {
+    const std::string why = why_no_relay(all_facts[size_t(link.from)], all_facts[size_t(link.by)],
+                                         all_facts[size_t(link.to)]);
+    if (why.empty()) {
       mine.push_back(link);
     } else if (link.from == rank) {
       COLL_INFO(graph, "channel {}: rank {} cannot send through the GPU of rank {}: {}",
-                link.channel, link.from, link.by, reach.why);
+                link.channel, link.from, link.by, why);
     }
   }
   return mine;
+}
+
+// The wiring's, by ranks of the job. Where a relay cannot be: without, unless it was asked for.
+void take_pairs(int rank, const Joined& joined, std::span<const RankFacts> all_facts,
+                RankNics& nics) {
+  const auto take = [&](bool sends, const std::vector<std::vector<topology::PairLink>>& found,
+                        std::vector<std::vector<topology::PairLink>>& pairs) {
+    pairs.resize(all_facts.size());
+    for (size_t place = 0; place < found.size(); ++place) {
+      const int peer = joined.world[place];
+      for (topology::PairLink link : found[place]) {
+        if (link.by >= 0) {
+          link.by = joined.world[size_t(link.by)];
+          const int from = sends ? rank : peer, to = sends ? peer : rank;
+          const std::string why = why_no_relay(all_facts[size_t(from)], all_facts[size_t(link.by)],
+                                               all_facts[size_t(to)]);
+          if (!why.empty() && link.asked) nics.no_relay[{from, link.by}] = why;
+          if (!why.empty() && !link.asked) link = {};
+        }
+        pairs[size_t(peer)].push_back(link);
+      }
+    }
+  };
+  take(true, nics.wiring.pairs_to, nics.pairs_to);
+  take(false, nics.wiring.pairs_from, nics.pairs_from);
+}
+
+// Ranks of this one's node that may send through each other: those that this one may ask, and
+// those that may ask it. Rings and trees as much as messages.
+void find_relays(int rank, const Joined& joined, RankNics& nics) {
+  const Cluster& cluster = joined.cluster;
+  const int place = place_of(rank, joined.world), node = cluster.node_of(place);
+  const int first = cluster.first_rank[size_t(node)];
+  if (cluster.nodes() == 1) return;
+  for (const auto* table : {&cluster.node(node).relay, &cluster.node(node).rail_senders})
+    for (int from = 0; from < int(table->size()); ++from)
+      for (const int by : (*table)[size_t(from)]) {
+        if (by < 0 || by == from) continue;
+        const int asks = joined.world[size_t(first + from)];
+        const int asked = joined.world[size_t(first + by)];
+        if (asks == rank) nics.relays.insert(asked);
+        if (asked == rank) nics.relayed_for.insert(asks);
+      }
 }
 
 std::vector<ChannelShape> channels_of(const Cluster& cluster, std::span<const int32_t> world,
@@ -333,6 +380,8 @@ Result<CommShape> make_gpu_shape(int rank, std::span<const RankFacts> all_facts,
     shape.model = std::make_shared<const ModelInput>(std::move(model));
     nics->wiring = topology::wiring_of(joined->cluster, place_of(rank, joined->world));
     nics->relayed = relayed_of(rank, *joined, all_facts);
+    take_pairs(rank, *joined, all_facts, *nics);
+    find_relays(rank, *joined, *nics);
     shape.nics = std::move(nics);
   } else {
     fill_in_the_order_of_ranks(shape, all_facts, hosts, settings);

@@ -2,7 +2,10 @@
 // by name. A value; pure.
 #pragma once
 #include <algorithm>
+#include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "topology/cluster/wiring.h"
@@ -17,6 +20,21 @@ struct RankNics {
   // Links of this rank that another one's GPU sends for it, or this one's for another (ranks of the
   // job; `device` of the sender's node).
   std::vector<topology::RelayedLink> relayed;
+
+  // As RankWiring has them, by ranks of the job.
+  std::vector<std::vector<topology::PairLink>> pairs_to, pairs_from;
+  // By sender and relay: why that cannot be, though it was asked for by name.
+  std::map<std::pair<int, int>, std::string> no_relay;
+
+  // Ranks of this host that this one may ask to send for it (PXN), and those that may ask this one.
+  std::set<int> relays, relayed_for;
+
+  // Of a message between this rank and `peer`.
+  topology::PairLink pair(int channel, bool sends, int peer) const {
+    const auto& all = sends ? pairs_to : pairs_from;
+    if (size_t(peer) >= all.size() || all[size_t(peer)].empty()) return {};
+    return all[size_t(peer)][size_t(channel) % all[size_t(peer)].size()];
+  }
 
   // Null: the link goes straight from rank to rank.
   const topology::RelayedLink* relay_of(int channel, int from, int to) const {

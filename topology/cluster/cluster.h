@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "topology/graph/decide.h"
 #include "topology/search/search.h"
 
 namespace collctl::topology {
@@ -49,11 +50,15 @@ struct ClusterNode {
   std::vector<std::vector<int>> near;
   // By rank and device: the rank whose GPU sends there what this one has to send (PXN); -1: none.
   std::vector<std::vector<int>> relay;
+  // By rank and device: the rank by which its messages leave there for a GPU of that rail
+  // (rail_senders); empty: as all -1.
+  std::vector<std::vector<int>> rail_senders;
+  bool pxn_asked = false;                    // for the relays among them by name
   std::vector<std::vector<int>> near_ranks;  // the other way round: by device the nearest GPUs
 };
 // `effective`: of effective_paths. Local ranks count the GPUs by their rank.
 ClusterNode describe_node(const Graph& graph, const Paths& effective, const NodeGraphs& graphs,
-                          const std::string& name);
+                          const Rules& rules, const std::string& name);
 
 struct TreePlace {  // ranks; -1: none; children from the front
   int up = -1;

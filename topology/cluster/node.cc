@@ -127,7 +127,7 @@ std::vector<std::vector<int>> near_ranks(const Graph& graph) {
 }  // namespace
 
 ClusterNode describe_node(const Graph& graph, const Paths& effective, const NodeGraphs& graphs,
-                          const std::string& name) {
+                          const Rules& rules, const std::string& name) {
   ClusterNode node;
   node.name = name;
   node.ranks = int(graph.gpus.size());
@@ -153,6 +153,10 @@ ClusterNode describe_node(const Graph& graph, const Paths& effective, const Node
     for (const int net : graph.nets)
       relays.push_back(numbers.number(relay_on(graph, effective.at(gpu, net))));
   }
+  node.rail_senders = rail_senders(graph, effective, rules, Numbers::gpus_by_rank(graph));
+  for (std::vector<int>& of_rank : node.rail_senders)
+    for (int& gpu : of_rank) gpu = numbers.number(gpu);
+  node.pxn_asked = rules.p2p_pxn_asked;
   node.near_ranks = near_ranks(graph);
   return node;
 }

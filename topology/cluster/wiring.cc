@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -91,6 +92,31 @@ std::vector<RelayedLink> relayed_links(const Cluster& cluster, std::optional<int
   return RelayFinder(cluster, rank).find();
 }
 
+std::vector<PairLink> pair_links(const Cluster& cluster, int from, int to_place) {
+  const int at = cluster.node_of(from), first = cluster.first_rank[size_t(at)];
+  const ClusterNode& node = cluster.node(at);
+  const auto place = size_t(from - first);
+  if (place >= node.near.size() || node.near[place].empty()) return {};
+  const std::vector<int>& own = node.near[place];
+  const bool has_rail = place < node.rail_senders.size() && size_t(to_place) < node.near.size();
+  const std::vector<int>& rail = has_rail ? node.near[size_t(to_place)] : own;
+  const auto sender = [&](int device) {
+    return has_rail ? node.rail_senders[place][size_t(device)] : -1;
+  };
+  const bool all = std::ranges::all_of(rail, [&](int device) { return sender(device) >= 0; });
+  std::vector<PairLink> links;
+  for (size_t turn = 0; turn < (all ? rail.size() : std::lcm(rail.size(), own.size())); ++turn) {
+    PairLink& link = links.emplace_back(PairLink{.device = own[turn % own.size()]});
+    const int by = rail.empty() ? -1 : sender(rail[turn % rail.size()]);
+    if (by < 0) continue;
+    link.device = rail[turn % rail.size()];
+    if (first + by == from) continue;
+    link.by = first + by;
+    link.asked = node.pxn_asked;
+  }
+  return links;
+}
+
 CollNetChain collnet_chain(const Cluster& cluster, int channel, int node) {
   const std::vector<NodeChannel>& found = cluster.node(node).collnet_channels;
   const int first = cluster.first_rank[size_t(node)];
@@ -117,6 +143,15 @@ RankWiring wiring_of(const Cluster& cluster, int rank) {
   const int node = cluster.node_of(rank);
   const auto place = size_t(rank - cluster.first_rank[size_t(node)]);
   if (place < cluster.node(node).near.size()) wiring.near = cluster.node(node).near[place];
+  for (int other = 0; other < cluster.nodes(); ++other) {
+    const int first = cluster.first_rank[size_t(other)];
+    for (int peer = first; peer < cluster.first_rank[size_t(other) + 1]; ++peer) {
+      auto &to = wiring.pairs_to.emplace_back(), &from = wiring.pairs_from.emplace_back();
+      if (other == node) continue;
+      to = pair_links(cluster, rank, peer - first);
+      from = pair_links(cluster, peer, int(place));
+    }
+  }
   for (int c = 0; c < cluster.channels(); ++c) {
     RankWiring::Channel& channel = wiring.channels.emplace_back();
     const NetUse use = net_use(cluster, c, node);

@@ -19,6 +19,17 @@ struct CollNetChain {
 };
 CollNetChain collnet_chain(const Cluster& cluster, int channel, int node);
 
+// By what a message, or all-to-all's data, leaves its node. The other end receives at a device near
+// its GPU, and where it may the sender uses the same one of its own node: both are of one rail.
+struct PairLink {
+  int device = -1;     // of the sender's node
+  int by = -1;         // the rank whose GPU sends it for the sender (PXN); -1: none
+  bool asked = false;  // for `by`, by name
+};
+// From a rank to the GPU with this place in any other node: channels take them in turn. Empty: no
+// device can be reached.
+std::vector<PairLink> pair_links(const Cluster& cluster, int from, int to_place);
+
 struct RankWiring {
   struct Channel {
     int ring_in = -1, ring_out = -1;                // from the rank before in the ring; to the next
@@ -29,6 +40,8 @@ struct RankWiring {
   // For what no ring or tree carries (messages, all-to-all, one-sided operations): the devices
   // nearest to this rank's GPU, all as good as each other. Channels and peers take them in turn.
   std::vector<int> near;
+  // pair_links, by the other rank; empty for those of this node.
+  std::vector<std::vector<PairLink>> pairs_to, pairs_from;
 };
 RankWiring wiring_of(const Cluster& cluster, int rank);
 

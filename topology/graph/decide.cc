@@ -139,7 +139,7 @@ int Locality::gpu(int net) const {
 }
 
 Relay pxn(const Graph& graph, const Paths& paths, const Locality& locality, const Rules& rules,
-          int gpu, int net) {
+          int gpu, int net, bool always) {
   if (!rules.pxn) return {-1, "NCCL_PXN_DISABLE=1 forbids it"};
   const int relay = locality.gpu(net);
   const auto no = [](std::string why) { return Relay{-1, std::move(why)}; };
@@ -159,11 +159,30 @@ Relay pxn(const Graph& graph, const Paths& paths, const Locality& locality, cons
         format("it reaches {} by {} (NVLink would allow it)", name, path_type_name(first.type)));
   if (const Decision direct = p2p(graph, paths, rules, gpu, relay); !direct.yes)
     return no(format("no P2P with {}: {}", name, direct.why));
-  if (last.gbps <= own.gbps && own.type <= PathType::pxn)
+  if (!always && last.gbps <= own.gbps && own.type <= PathType::pxn)
     return no(format("its own path is {} and just as fast", path_type_name(own.type)));
   return {relay, format("{} is next to the NIC ({}) and one NVLink away; the own path is {} "
                         "(NCCL_PXN_DISABLE=1 would forbid it)",
                         name, path_type_name(last.type), path_type_name(own.type))};
+}
+
+std::vector<std::vector<int>> rail_senders(const Graph& graph, const Paths& effective,
+                                           const Rules& rules, const std::vector<int>& gpus) {
+  std::vector<std::vector<int>> senders(gpus.size(), std::vector<int>(graph.nets.size(), -1));
+  if (rules.p2p_pxn_level == 0) return senders;
+  const Paths paths = base_paths(graph, {.through_gpus = rules.nvb});
+  const Locality locality(graph, paths);
+  const PathType worst = rules.pxn_c2c ? PathType::p2c : PathType::pxb;
+  const bool always = rules.p2p_pxn_level == 2;
+  for (size_t g = 0; g < gpus.size(); ++g)
+    for (size_t n = 0; n < graph.nets.size(); ++n) {
+      const int gpu = gpus[g], net = graph.nets[n];
+      const int relay = pxn(graph, paths, locality, rules, gpu, net, always).gpu;
+      const bool itself = always ? locality.gpu(net) == gpu && paths.at(gpu, net).type <= worst
+                                 : effective.at(gpu, net).type <= PathType::pxn;
+      senders[g][n] = relay >= 0 ? relay : itself ? gpu : -1;
+    }
+  return senders;
 }
 
 Paths base_paths(const Graph& graph, const PathOptions& options) {

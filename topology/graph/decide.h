@@ -18,6 +18,8 @@ struct Rules {
   std::optional<PathType> gdr_level = {};  // NCCL_NET_GDR_LEVEL
   std::optional<bool> gdr_read = {};       // NCCL_NET_GDR_READ: NICs read GPU memory to send it
   bool pxn = true;                         // NCCL_PXN_DISABLE
+  int p2p_pxn_level = 2;                   // NCCL_P2P_PXN_LEVEL; 0 without PXN
+  bool p2p_pxn_asked = false;              // that level by name
   bool p2p = true, shm = true;             // NCCL_P2P_DISABLE, NCCL_SHM_DISABLE
   bool gdr_c2c = true, pxn_c2c = true;     // NCCL_NET_GDR_C2C, NCCL_PXN_C2C
   bool nvb = true;                         // NCCL_NVB_DISABLE
@@ -96,8 +98,15 @@ struct Relay {
   int gpu = -1;  // the GPU in between; -1: none, the GPU sends itself
   std::string why;
 };
+// `always`: also where the GPU's own path is just as fast.
 Relay pxn(const Graph& graph, const Paths& paths, const Locality& locality, const Rules& rules,
-          int gpu, int net);
+          int gpu, int net, bool always = false);
+// For each GPU and network device of the graph, in the order of `gpus` and Graph::nets: the GPU by
+// which a message of the first leaves there when that is its receiver's rail, as
+// NCCL_P2P_PXN_LEVEL has it: the GPU itself or a relay; -1: it is not to, and leaves by a device
+// near itself. `effective` of effective_paths.
+std::vector<std::vector<int>> rail_senders(const Graph& graph, const Paths& effective,
+                                           const Rules& rules, const std::vector<int>& gpus);
 
 // The paths that messages take after all decisions: GPU pairs without P2P and GPUs without GDR go
 // through a CPU, PXN leads through the relay. From `paths` of make_paths.

@@ -41,6 +41,10 @@ Result<Rules> read_rules() {
   COLL_ASSIGN(const int64_t gdr_read, base::knob_int(KnobId::net_gdr_read));
   if (gdr_read >= 0) rules.gdr_read = gdr_read != 0;
   COLL_TRY(read_flag(KnobId::pxn_disable, false, rules.pxn));
+  COLL_ASSIGN(const int64_t level, base::knob_int(KnobId::p2p_pxn_level));
+  rules.p2p_pxn_level = rules.pxn ? int(level) : 0;
+  rules.p2p_pxn_asked =
+      rules.p2p_pxn_level > 0 && !base::knob_value(KnobId::p2p_pxn_level).variable.empty();
   COLL_TRY(read_flag(KnobId::p2p_disable, false, rules.p2p));
   COLL_TRY(read_flag(KnobId::shm_disable, false, rules.shm));
   COLL_TRY(read_flag(KnobId::net_gdr_c2c, true, rules.gdr_c2c));

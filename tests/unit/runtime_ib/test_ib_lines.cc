@@ -3,7 +3,7 @@
 #include "runtime/links/edges.h"
 #include "tests/unit/runtime/gpu_processes.h"
 #include "tests/unit/runtime_ib/line_launcher.h"
-#include "tests/unit/runtime_ib/two_hosts.h"
+#include "tests/unit/runtime_ib/relay_machine.h"
 
 using namespace collctl;
 using namespace collctl::runtime;
@@ -25,8 +25,7 @@ void set_up_lines() {
 }
 
 GpuJob by_lines(const std::string& proto) {
-  GpuJob job = two_hosts_job();
-  job.options.net = "ib";
+  GpuJob job = two_hosts("ib");
   job.options.proto = proto;
   job.launcher = &line_launcher();
   return job;
@@ -82,7 +81,7 @@ TEST_CASE("LL128 goes from GPU to GPU over RDMA", "[ib][lines]") {
     for (const char* algo : {"ring", "tree", "tree-split"}) {
       INFO("an adapter each: " << adapter_each << ", " << algo);
       const Adapters fabric(adapters());
-      const TwoHosts machine(adapter_each);
+      const Machine machine(adapter_each ? Adapter::beside_each : Adapter::beside_first);
       set_up_lines();
       fake_verbs::clear_posted();
       GpuJob job = by_lines("ll128");
@@ -109,7 +108,7 @@ TEST_CASE("LL128 between hosts survives small slots and lost packets", "[ib][lin
     fake_verbs::Setup setup = adapters();
     setup.time_scale = 0.001;
     const Adapters fabric(setup);
-    const TwoHosts machine(true);
+    const Machine machine(Adapter::beside_each);
     set_up_lines();
     GpuJob job = by_lines("ll128");
     job.options.algo = "ring";
@@ -128,7 +127,7 @@ TEST_CASE("LL128 between hosts survives small slots and lost packets", "[ib][lin
 TEST_CASE("ranks as processes have LL128 between hosts", "[ib][lines]") {
   for (const bool adapter_each : {true, false}) {
     const Adapters fabric(adapters());
-    const TwoHosts machine(adapter_each);
+    const Machine machine(adapter_each ? Adapter::beside_each : Adapter::beside_first);
     set_up_lines();
     CHECK(in_processes(by_lines("ll128"), [](Communicator& c, Complaints& complaints) {
             run_all(c, complaints);
@@ -140,7 +139,7 @@ TEST_CASE("LL128 is refused where an adapter tears its lines, and others serve",
   for (const char* proto : {"ll128", ""}) {
     INFO(proto);
     const Adapters fabric(adapters());
-    const TwoHosts machine(true);
+    const Machine machine(Adapter::beside_each);
     set_up_lines();
     fake_verbs::add_fault({.kind = fake_verbs::FaultKind::kTear,
                            .device = "fake_1",
@@ -157,7 +156,7 @@ TEST_CASE("LL128 is refused where an adapter tears its lines, and others serve",
 }
 
 TEST_CASE("LL128 between hosts is refused with the reason", "[ib][lines]") {
-  const TwoHosts machine(true);
+  const Machine machine(Adapter::beside_each);
   {
     const Adapters fabric(adapters(":ib"));  // which reach no GPU
     set_up_lines();

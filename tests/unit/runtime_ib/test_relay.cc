@@ -3,21 +3,13 @@
 #include <set>
 
 #include "base/wait.h"
-#include "tests/unit/runtime/gpu_processes.h"
-#include "tests/unit/runtime_ib/two_hosts.h"
+#include "tests/unit/runtime_ib/relay_machine.h"
 
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
 
 namespace {
-
-constexpr int kRanks = 4;
-
-// Ranks 0 and 2 are next to the adapter.
-struct Machine : TwoHosts {
-  Machine() : TwoHosts(false) {}
-};
 
 // By rank: its links between hosts that are relayed, "1 -> 2 via PXN by 0". (Those of trees, which
 // are not, are there for the test of LL128's lines.)
@@ -63,12 +55,6 @@ void run_all(Communicator& c, Complaints& complaints) {
       }
 }
 
-GpuJob over(const std::string& net) {
-  GpuJob job = two_hosts_job();
-  job.options.net = net;
-  return job;
-}
-
 constexpr const char* kOverIb = "NET/IB/0/GDRDMA";
 
 }  // namespace
@@ -80,7 +66,7 @@ TEST_CASE("a GPU far from the adapter sends through the one next to it", "[ib][r
       const Adapters fabric("fake_0:ib:dmabuf");
       const Machine machine;
       set_up_gpus(kRanks);
-      GpuJob job = over(net);
+      GpuJob job = two_hosts(net);
       job.options.proto = proto;
       const bool ib = std::string(net) == "ib";
       CHECK(with_gpu_ranks(job, [&](Communicator& c, Complaints& complaints) {
@@ -100,7 +86,7 @@ TEST_CASE("ranks as processes relay for each other", "[ib][relay]") {
     const Machine machine;
     REQUIRE(fake_cuda::counts() == fake_cuda::Counts{});
     fake_cuda::set_up({.devices = kRanks, .fd_handles = fds});
-    CHECK(in_processes(over("ib"), [](Communicator& c, Complaints& complaints) {
+    CHECK(in_processes(two_hosts("ib"), [](Communicator& c, Complaints& complaints) {
             check_links(c, complaints, relayed_links_of(c.rank(), kOverIb));
             run_all(c, complaints);
           }) == "");
@@ -112,7 +98,7 @@ TEST_CASE("a relay that is idle is woken", "[ib][relay]") {
   const Adapters fabric("fake_0:ib:dmabuf");
   const Machine machine;
   set_up_gpus(kRanks);
-  GpuJob job = over("ib");
+  GpuJob job = two_hosts("ib");
   job.options.algo = "ring";
   job.options.proto = "simple";
   const int64_t start = now_ns();
@@ -139,7 +125,7 @@ TEST_CASE("without a relay the data goes its own way, and the reason is told", "
     const base::ScopedVariable knob(way.knob, way.value);
     REQUIRE(fake_cuda::counts() == fake_cuda::Counts{});
     fake_cuda::set_up({.devices = kRanks, .peers = way.peers});
-    CHECK(with_gpu_ranks(over("ib"), [&](Communicator& c, Complaints& complaints) {
+    CHECK(with_gpu_ranks(two_hosts("ib"), [&](Communicator& c, Complaints& complaints) {
             run_all(c, complaints);
             for (const LinkInfo& link : c.links()) {
               if (link.relay >= 0) complaints.add("a relay");
@@ -156,7 +142,7 @@ TEST_CASE("a relay that dies is lost, and named", "[ib][relay][faults]") {
   fake_verbs::clear_faults();  // makes the world that the processes share
   const Machine machine;
   set_up_gpus(kRanks);
-  GpuJob job = over("ib");
+  GpuJob job = two_hosts("ib");
   job.options.algo = "ring";
   const base::ScopedVariable dies("COLLCTL_FAULT", "exit:rank=0:channel=0:step=1");
   const std::string found = in_processes(
@@ -183,7 +169,7 @@ TEST_CASE("who stalls is waited for, not who relays", "[ib][relay][faults]") {
     const Adapters fabric("fake_0:ib:dmabuf");
     const Machine machine;
     set_up_gpus(kRanks);
-    GpuJob job = over("ib");
+    GpuJob job = two_hosts("ib");
     job.options.algo = "ring";
     job.options.channels = 1;
     job.options.op_timeout_s = 2;

@@ -116,12 +116,13 @@ std::string try_machine(const std::string& file, std::set<std::string>& carried)
       const std::string bad = run_case(c, stream, {.collective = collective, .count = 70'000});
       if (!bad.empty()) return complaints.add(bad);
     }
-    const CommShape& shape = shapes[size_t(c.rank())];
     for (const LinkInfo& link : c.links()) {
       if (job.hosts[size_t(link.from)] == job.hosts[size_t(link.to)]) continue;
       const Edge edge{link.channel, link.from, link.to};
-      const std::string nic = nic_of(c.rank(), edge, shape).name;
-      const int relay = relay_of(edge, shape);
+      // A relay has the sender's.
+      const int end = link.to == c.rank() ? link.to : link.from;
+      const std::string nic = nic_of(end, edge, shapes[size_t(end)]).name;
+      const int relay = relay_of(end, edge, shapes[size_t(end)]).by;
       if (link.nic != nic || link.relay != relay)
         complaints.add(format("rank {}: channel {} {} -> {}: {} by {}, planned {} by {}", c.rank(),
                               link.channel, link.from, link.to, link.nic, link.relay, nic, relay));

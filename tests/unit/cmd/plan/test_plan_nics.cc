@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/env.h"
 #include "base/format.h"
 #include "cmd/plan/plan.h"
 #include "runtime/links/edges.h"
@@ -47,9 +48,14 @@ class Compared {
       for (const topology::RelayedLink& link : shapes_[rank].nics->relayed)
         relays += link.from == int(rank) ? 1 : 0;
     CHECK(relays == all["cluster"]["relays"].size());
+    if (counts_alike()) check_pairs(all["cluster"]["pairs"]);
   }
   std::set<std::string> ring, tree, pairs;  // devices of node 0 in use
   size_t relays = 0;                        // links that leave through another GPU
+  // Messages from node 0 to node 1, by channel: all, those through another GPU, those between the
+  // same devices of both.
+  int messages = 0, relayed = 0, on_rail = 0;
+  std::map<std::string, std::set<int>> senders;  // by device, of messages on their rail
 
  private:
   // The name of a device by its number in the file.
@@ -163,9 +169,43 @@ class Compared {
     const int by = link["by"];
     INFO("channel " << edge.channel << ": " << edge.from << " -> " << edge.to << " by " << by);
     for (const int rank : {edge.from, edge.to, by})
-      CHECK(relay_of(edge, shapes_[size_t(rank)]) == by);
+      CHECK(relay_of(rank, edge, shapes_[size_t(rank)]).by == by);
     CHECK(used(by, edge) == name(node_of(edge.from), link["net"]));
     CHECK(used(edge.from, edge) == used(by, edge));
+  }
+
+  // The plan counts GPUs by the file's numbers, the job by its order.
+  bool counts_alike() const {
+    const topology::Graph& graph = plan_.part(0).graph;
+    return std::ranges::all_of(graph.gpus, [&](int at) {
+      const topology::Node& gpu = graph.nodes[size_t(at)];
+      return job_.bus_ids[size_t(gpu.rank)] == gpu.id;
+    });
+  }
+  void check_pairs(const json& planned) {
+    const topology::Cluster& cluster = plan_.cluster;
+    const int second = cluster.first_rank[1];
+    REQUIRE(int(planned.size()) == second * second);
+    for (const json& pair : planned) {
+      const int from = pair["from"], to = second + pair["to_place"].get<int>();
+      const json &nets = pair["nets"], &by = pair["by"];
+      REQUIRE((!nets.empty() && nets.size() == by.size()));
+      for (int c = 0; c < shapes_[0].pair_channels; ++c) {
+        const runtime::Edge edge{cluster.channels() + c, from, to};  // no ring's and no tree's
+        const size_t turn = size_t(edge.channel) % nets.size();
+        const std::string device = name(0, nets[turn]);
+        const int relay = by[turn];
+        INFO("message " << from << " -> " << to << ", channel " << edge.channel);
+        CHECK(used(from, edge) == device);
+        for (const int rank : {from, to})
+          CHECK(relay_of(rank, edge, shapes_[size_t(rank)]).by == relay);
+        ++messages;
+        relayed += relay >= 0 ? 1 : 0;
+        if (used(to, edge) != device) continue;
+        ++on_rail;
+        senders[device].insert(relay >= 0 ? relay : from);
+      }
+    }
   }
 
   const JobPlan& plan_;
@@ -178,23 +218,42 @@ class Compared {
 }  // namespace
 
 TEST_CASE("the network devices of a job's links are those that its plan shows", "[plan][nics]") {
-  int compared = 0;
+  int compared = 0, with_relays = 0;
   for (const std::string& file : files())
-    for (const int nodes : {2, 3, 4, 16}) {
-      const auto plan = plan_of(file, nodes);
-      if (!plan || plan->cluster.nodes() != nodes) continue;  // no network, or parts of a machine
-      INFO(file << ", " << nodes << " nodes");
-      GpuJob job = gpu_job(plan->cluster.ranks(), file);
-      // Ranks as the plan counts them, and paths as they are when the NICs reach the GPUs' memory.
-      job.gdr = true;
-      const Compared found(*plan, job);
-      CHECK_FALSE(found.ring.contains(""));
-      CHECK_FALSE(found.pairs.contains(""));
-      // In this machine each GPU has two of the 16 devices, and rings use all of them.
-      CHECK((found.relays > 0) == (file == kH100));
-      ++compared;
-    }
+    for (const int level : {0, 1, 2})
+      for (const int nodes : {2, 3, 4, 16}) {
+        if (level < 2 && nodes > 3) continue;
+        const base::ScopedVariable wanted("COLLCTL_P2P_PXN_LEVEL", std::to_string(level).c_str());
+        const auto plan = plan_of(file, nodes);
+        if (!plan || plan->cluster.nodes() != nodes) continue;  // no network, or parts of a machine
+        INFO(file << ", " << nodes << " nodes, level " << level);
+        GpuJob job = gpu_job(plan->cluster.ranks(), file);
+        // Ranks as the plan counts them, and paths as they are when the NICs reach the GPUs'
+        // memory.
+        job.gdr = true;
+        const auto rules = topology::read_rules();
+        REQUIRE(rules.ok());
+        job.search.rules.p2p_pxn_level = rules->p2p_pxn_level;
+        job.search.rules.p2p_pxn_asked = rules->p2p_pxn_asked;
+        const Compared found(*plan, job);
+        CHECK_FALSE(found.ring.contains(""));
+        CHECK_FALSE(found.pairs.contains(""));
+        // In this machine each GPU has two of the 16 devices, and rings use all of them.
+        CHECK((found.relays > 0) == (file == kH100));
+        CHECK((level > 0 || found.relayed == 0));
+        if (file == kH100) {
+          CHECK((found.on_rail == found.messages) == (level > 0));
+          CHECK((found.relayed > 0) == (level > 0));
+          // To one rail of a node by one GPU, which alone sends there itself.
+          if (level == 2) CHECK(found.relayed == found.messages / 8 * 7);
+          for (const auto& [device, by] : found.senders)
+            if (level == 2) CHECK(by.size() == 1);
+        }
+        with_relays += found.relayed > 0 ? 1 : 0;
+        ++compared;
+      }
   CHECK(compared >= 20);
+  CHECK(with_relays >= 6);
 }
 
 TEST_CASE("messages use all network devices that are near some GPU", "[plan][nics]") {

@@ -39,7 +39,7 @@ NodeGraphs graphs_of(const Machine& m, bool several) {
 
 TEST_CASE("a node's channels in its own numbers", "[cluster]") {
   const Machine m = two_gpus();
-  const ClusterNode node = describe_node(m.graph, m.paths, graphs_of(m, true), "f.xml");
+  const ClusterNode node = describe_node(m.graph, m.paths, graphs_of(m, true), {}, "f.xml");
   CHECK(node.name == "f.xml");
   CHECK(node.ranks == 2);
   CHECK(node.min_sm == 80);
