@@ -68,9 +68,8 @@ bool on_its_way(HostPhase phase) {
 struct HostPool::State {
   PoolOptions options;
   std::vector<std::unique_ptr<HostLink>> links;
-  std::vector<Group> groups;  // with tree_width
-  std::vector<const HostLink*>
-      behind;  // by host: who is to carry it; null: nobody, or known already
+  std::vector<Group> groups;            // with tree_width
+  std::vector<const HostLink*> behind;  // by host: through whom it is reached; null: from here
   SelfSource binary;
   int64_t began_ns = now_ns(), last_turn_ns = now_ns();
   int64_t away_ns = 0, back_at_ns = 0;  // the last time that we were stopped
@@ -108,8 +107,10 @@ Result<std::unique_ptr<HostPool>> HostPool::make(const std::vector<HostSpec>& ho
           format("host {}: the path '{}' contains a character that shells treat specially",
                  spec.name, path),
           "an absolute path is expected, or one below the home folder there: ~/bin/collctl");
-    s.links.push_back(
-        std::make_unique<HostLink>(spec, !options.always_ssh && is_this_host(spec), s.began_ns));
+    // What an agent is to reach may be called as its host calls itself, and is another one.
+    const bool here = !options.always_ssh && is_this_host(spec) &&
+                      (!options.in_agent || is_loopback_name(spec.name));
+    s.links.push_back(std::make_unique<HostLink>(spec, here, s.began_ns));
   }
   // This very host needs no binary, so none is read for it.
   const bool far = std::any_of(s.links.begin(), s.links.end(),
