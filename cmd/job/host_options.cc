@@ -15,8 +15,8 @@ namespace {
 
 // They say how hosts are reached: without hosts they mean nothing.
 constexpr const char* kOnlyWithHosts[] = {
-    "ssh-config", "ssh-client",  "ssh-user",        "ssh-port", "identity",     "known-hosts",
-    "stage",      "remote-path", "connect-timeout", "fanout",   "allow-missing"};
+    "ssh-config", "ssh-client",  "ssh-user",        "ssh-port", "identity",   "known-hosts",
+    "stage",      "remote-path", "connect-timeout", "fanout",   "tree-width", "allow-missing"};
 
 std::string given_hosts(const ParsedLine& line) {
   if (line.has("hosts")) return "-H";

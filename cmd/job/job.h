@@ -33,7 +33,8 @@ struct LaunchOptions {
   bool gpus_on_hosts = false;  // ranks on other hosts may drive GPUs there
   int allow_missing = 0;       // hosts that may fail before the ranks start
   launcher::ChannelOptions ssh;
-  int fanout = 64;  // hosts connected to at the same time
+  int fanout = 64;     // hosts connected to at the same time
+  int tree_width = 0;  // hosts reached from each host of a tree; 0: all from here
   launcher::Staging stage = launcher::Staging::automatic;
   std::string remote_path;              // of the binary on the hosts; HostSpec::path goes first
   std::string bind_to;                  // none, core, numa, device; empty: the default

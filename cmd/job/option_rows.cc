@@ -264,6 +264,18 @@ void add_host_options(std::vector<Option>& t) {
        .minimum = 1,
        .maximum = 4096,
        .help = "hosts to connect to at the same time"});
+  add({.name = "tree-width",
+       .kind = ValueKind::integer,
+       .value = "N",
+       .fallback = "0",
+       .minimum = 0,
+       .maximum = 4096,
+       .scopes = kLaunch & ~kCheck,
+       .help = "reach hosts in a tree, N from each",
+       .more = "The launcher logs in to N hosts, each of these to up to N more, and so on: for "
+               "hundreds of hosts. 0: to all itself. Hosts must be able to log in to each other "
+               "without a question; "
+               "--identity, --ssh-config and key= then name files of the host that logs in."});
   add({.name = "stage",
        .kind = ValueKind::choice,
        .value = "WHEN",

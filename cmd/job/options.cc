@@ -79,6 +79,10 @@ Result<LaunchOptions> interpret_launch(const ParsedLine& line) {
   COLL_ASSIGN(launch.op_timeout_s, base::knob_seconds(base::KnobId::op_timeout));
   if (line.has("start-timeout")) launch.start_timeout_s = line.number("start-timeout", 60);
   if (line.has("op-timeout")) launch.op_timeout_s = line.number("op-timeout", 30);
+  if (launch.launcher == LauncherKind::ssh && (line.command->scopes & kCheck) == 0) {
+    COLL_ASSIGN(const int64_t width, base::knob_int(base::KnobId::tree_width));
+    launch.tree_width = line.has("tree-width") ? int(line.number("tree-width", 0)) : int(width);
+  }
   launch.grace_s = line.number("grace", 5);
   launch.shrink = line.has("on-loss") && line.text("on-loss") == "shrink";
   launch.tag_output = line.has("tag-output") && !line.has("no-tag-output");

@@ -319,8 +319,8 @@ LostRanks why_lost(const RankFacts& r) {
     lost.why = r.end.error->message;
     lost.remedy = r.end.error->hint;
     if (lost.remedy.empty())
-      lost.remedy =
-          format("look at host {} and the network to it (cable, link, firewall)", r.end.host);
+      lost.remedy = format("look at host {} and the network to it (cable, link, firewall)",
+                           r.end.error->host);
   } else if (!r.exited) {
     lost.why = format("{} does not move: {}", person(r), state_words(r.state));
     lost.remedy = stuck_hint(r);
@@ -387,9 +387,11 @@ std::optional<Error> root_cause(const std::vector<RankFacts>& ranks) {
   // A rank's own reason of a kind worse than a death (wrong data, a defect) stays the reason.
   const bool worse = !errors.empty() && base::severity(errors.front()->end.error->code) >
                                             base::severity(ErrorCode::lost);
+  // A host that was only cut off names in its error the one at fault, whose own ranks know more.
   if (!worse)
-    for (const RankFacts& r : ranks)
-      if (r.host_lost) return r.end.error;
+    for (const bool own : {true, false})
+      for (const RankFacts& r : ranks)
+        if (r.host_lost && (!own || r.end.error->host == r.end.host)) return r.end.error;
   if (!worse)
     for (const RankFacts& r : ranks)
       if (died(r)) return death_error(ranks, r);

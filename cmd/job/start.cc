@@ -341,6 +341,7 @@ Result<launcher::PoolOptions> pool_options(const LaunchOptions& options) {
   pool.stage.staging = options.stage;
   pool.stage.patience_s = options.start_timeout_s;
   pool.fanout = options.fanout;
+  pool.tree_width = options.tree_width;
   pool.always_ssh = options.launcher_named;
   COLL_ASSIGN(pool.heartbeat_s, base::knob_seconds(base::KnobId::heartbeat_timeout));
   return pool;

@@ -19,6 +19,7 @@
 #include "launcher/local/local.h"
 #include "launcher/local/rank_start.h"
 #include "launcher/remote/agent_protocol.h"
+#include "launcher/remote/branch.h"
 
 namespace collctl::launcher {
 namespace {
@@ -29,6 +30,7 @@ constexpr double kLeastSilence = 1;
 constexpr double kPausedSeconds = 86400;  // of a job that a person has stopped
 constexpr double kKillSeconds = 10;       // SIGKILL to gone, at most
 constexpr size_t kReadsPerTurn = 16;
+constexpr double kBranchLeaveSeconds = 1.5;  // less than the launcher waits for this agent
 
 class Agent {
  public:
@@ -39,6 +41,7 @@ class Agent {
   void greet();
   bool over() const;
   Status turn();
+  void tend_branch();
   Deadline next_deadline() const;
   void send(AgentFrame type, ByteView payload) {
     append_frame(queue_, uint16_t(type), payload);
@@ -58,6 +61,7 @@ class Agent {
 
   const AgentOptions& options_;
   std::unique_ptr<LocalJob> job_;
+  std::unique_ptr<Branch> branch_;  // hosts that this agent carries
   FrameParser parser_;
   Bytes queue_;
   size_t sent_ = 0;
@@ -95,6 +99,8 @@ void Agent::greet() {
 void Agent::orphan() {
   if (orphaned_) return;
   orphaned_ = true;
+  if (branch_) branch_->abandon();
+  branch_.reset();
   if (job_) job_->end(grace_s_);
   last_deadline_ = Deadline::after_seconds(grace_s_ + kKillSeconds);
 }
@@ -217,7 +223,19 @@ void Agent::handle(const RawFrame& frame) {
       return hear();
     }
     case AgentFrame::leave:
+      if (branch_) branch_->leave(Deadline::after_seconds(kBranchLeaveSeconds));
+      branch_.reset();
       leaving_ = true;
+      return;
+    case AgentFrame::branch: {
+      auto order = BranchOrder::decode(frame.payload);
+      if (!order || branch_) return orphan();
+      branch_ = std::make_unique<Branch>(std::move(*order));
+      return;
+    }
+    case AgentFrame::below:
+    case AgentFrame::cut:
+      if (!branch_ || !branch_->handle(frame)) orphan();
       return;
     case AgentFrame::ask:
       return answer(r);
@@ -320,27 +338,36 @@ void Agent::beat() {
   beat_at_ = Deadline::after_ms(kBeatMs);
 }
 
+void Agent::tend_branch() {
+  branch_->progress();
+  branch_->report([this](AgentFrame type, ByteView payload) { send(type, payload); },
+                  [this] { return full(); });
+}
+
 Status Agent::turn() {
-  pollfd wakes[] = {
+  std::vector<pollfd> wakes = {
       {orphaned_ ? -1 : options_.in_fd, POLLIN, 0},
       {orphaned_ || sent_ == queue_.size() ? -1 : options_.out_fd, POLLOUT, 0},
       {orphaned_ ? -1 : options_.stop_fd, POLLIN, 0},
   };
+  Deadline until = next_deadline();
+  if (branch_) until = until.earlier(branch_->add_interest(wakes));
   if (job_ && (!full() || orphaned_)) {
-    COLL_ASSIGN(const std::vector<Event> events, job_->wait_with(next_deadline(), wakes));
+    COLL_ASSIGN(const std::vector<Event> events, job_->wait_with(until, wakes));
     for (const Event& event : events)
       if (!orphaned_) report(event);
     if (!orphaned_) report_fed();
     // What ranks left behind goes with the last of them.
     if (job_->running_count() == 0) job_.reset();
   } else {
-    COLL_TRY(base::poll_fds(wakes, next_deadline()));
+    COLL_TRY(base::poll_fds(wakes, until));
   }
   if (wakes[2].revents != 0) orphan();
   if (wakes[0].revents != 0) read_input();
   // The word may have arrived while this process had no processor.
   if (!orphaned_ && heard_until_.passed()) read_input();
   if (!orphaned_ && heard_until_.passed()) orphan();
+  if (branch_) tend_branch();
   beat();
   flush();
   return {};

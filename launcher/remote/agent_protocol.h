@@ -3,7 +3,8 @@
 // meant: "need ...", "fail ...", and at last "frames", after which only frames follow.
 //
 // All payloads are ByteWriter records; a reader that gets anything else drops the connection.
-// Ranks are numbered as the host's own, 0 to count - 1.
+// Ranks are numbered as the host's own, 0 to count - 1. In a tree (--tree-width) an agent carries
+// others: it reaches the hosts of its branch as the launcher reaches its own, and passes frames on.
 #pragma once
 #include <string>
 #include <vector>
@@ -14,7 +15,7 @@ namespace collctl::launcher {
 
 inline constexpr const char* kAgentCommand = "__agent";
 inline constexpr const char* kAgentWord = "@collctl-agent ";
-inline constexpr uint32_t kAgentVersion = 8;  // of this protocol: both sides must be the same
+inline constexpr uint32_t kAgentVersion = 9;  // of this protocol: both sides must be the same
 // Each side sends something at least this often; hearing nothing for the job's limit is an error.
 inline constexpr int64_t kBeatMs = 1000;
 
@@ -31,6 +32,9 @@ enum class AgentFrame : uint16_t {
   leave = 9,      // nothing: all is done, the agent may exit
   ask = 10,       // u32 number, string what, string argument; answered by answer
   kill = 11,      // u32 rank: SIGKILL to its group
+  branch = 12,    // BranchOrder: reach these hosts as well; they are numbered from 0
+  below = 13,     // u32 host of the branch, u16 AgentFrame, payload: for the agent there
+  cut = 14,       // u32 host of the branch: close the connection to it
   // agent -> launcher
   hello = 32,    // AgentHello
   started = 33,  // AgentStarted
@@ -42,6 +46,9 @@ enum class AgentFrame : uint16_t {
   refused = 39,  // encode_error(): the ranks cannot be started; none is left
   fed = 40,      // u32 rank, u64 input bytes that the rank has taken so far; ~0: takes no more
   answer = 41,   // u32 number, u8 ok, string text or encode_error()
+  above = 42,    // u32 host of the branch, u16 AgentFrame, payload: from the agent there
+  phase = 43,    // u32 host of the branch, BranchPhase
+  talk = 44,     // u32 host of the branch, text that its agent wrote on its standard error
 };
 
 struct AgentHello {

@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/rank_env.h"
+#include "launcher/remote/branch_order.h"
 
 namespace collctl::launcher {
 namespace {
@@ -13,6 +14,10 @@ constexpr size_t kMostNoise = 4096;
 constexpr size_t kStageAhead = 1 << 20;  // of the binary, queued in the channel
 constexpr size_t kMostFrames = 1 << 20;  // not yet taken; a single one may be larger
 constexpr size_t kMostTalk = 64 << 10;
+
+size_t weight(const RawFrame& frame) {
+  return sizeof frame + frame.payload.size();
+}
 
 }  // namespace
 
@@ -69,8 +74,11 @@ void HostLink::fail(Error error) {
     channel_.reset();
     return;
   }
+  // Its carrier may still have it, and must not.
+  if (carrier_ != nullptr && phase_ != HostPhase::failed)
+    carrier_->send(AgentFrame::cut, ByteWriter().put(number_).bytes());
   if (!error_) {
-    error.host = spec_.name;
+    if (error.host.empty() || carrier_ == nullptr) error.host = spec_.name;
     error_ = std::move(error);
   }
   phase_ = HostPhase::failed;
@@ -80,7 +88,28 @@ void HostLink::fail(Error error) {
 
 void HostLink::reject(Error error) {
   parser_ = FrameParser();
+  drop_frames();
   fail(std::move(error));
+}
+
+void HostLink::be_carried(HostLink& carrier) {
+  carrier_ = &carrier;
+  number_ = uint32_t(carrier.carried_.size());
+  carrier.carried_.push_back(this);
+}
+
+void HostLink::carrier_gone() {
+  if (phase_ == HostPhase::left || phase_ == HostPhase::failed) return;
+  if (leaving_ || carrier_->phase() == HostPhase::left) {
+    phase_ = HostPhase::left;
+    return;
+  }
+  Error e(ErrorCode::lost,
+          format("cut off, because host {}, through which it is reached, has failed: {}",
+                 carrier_->spec_.name, carrier_->cause()),
+          carrier_->error_ ? carrier_->error_->hint : "");
+  e.host = carrier_->spec_.name;
+  fail(std::move(e));
 }
 
 void HostLink::open(const ChannelOptions& ssh, const StageOptions& stage) {
@@ -169,37 +198,131 @@ void HostLink::feed_binary() {
 }
 
 void HostLink::read_frames() {
-  std::string& text = channel_->output();
+  sort_frames();
   // Nobody takes the frames: the channel fills up and holds the host back; its silence is ours.
-  if (parser_.buffered() > kMostFrames && parser_.ready()) {
+  if (kept_ > kMostFrames) {
     heard_ns_ = now_ns();
     return;
   }
+  if (!channel_) return;
+  std::string& text = channel_->output();
   if (text.empty()) return;
   heard_ns_ = now_ns();
   parser_.feed({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
   text.clear();
-  if (phase_ == HostPhase::up) return;
-  auto frame = parser_.next();
-  if (!frame) return fail(std::move(frame.error()));
-  if (!*frame) return;
-  if (AgentFrame((*frame)->type) != AgentFrame::hello)
-    return fail(Error(ErrorCode::launch, "the agent's first message is not a greeting"));
-  auto hello = AgentHello::decode((*frame)->payload);
+  sort_frames();
+}
+
+// Whole frames to where they are taken from: here, or at the hosts that are carried.
+void HostLink::sort_frames() {
+  while (kept_ <= kMostFrames) {
+    auto frame = parser_.next();
+    if (!frame) return reject(std::move(frame.error()));
+    if (!*frame) return;
+    if (phase_ < HostPhase::up) {
+      if (AgentFrame((*frame)->type) != AgentFrame::hello)
+        return fail(Error(ErrorCode::launch, "the agent's first message is not a greeting"));
+      greeted((*frame)->payload);
+      if (phase_ != HostPhase::up) return;
+      continue;
+    }
+    const AgentFrame type = AgentFrame((*frame)->type);
+    if (type == AgentFrame::alive) continue;  // heard_ns_ has it
+    if (type != AgentFrame::above && type != AgentFrame::phase && type != AgentFrame::talk)
+      keep(std::move(**frame));
+    else if (!hand_on(**frame))
+      return reject(Error(ErrorCode::lost, format("malformed message {} of {} bytes from the agent",
+                                                  (*frame)->type, (*frame)->payload.size())));
+  }
+}
+
+void HostLink::greeted(ByteView payload) {
+  auto hello = AgentHello::decode(payload);
   if (!hello) return fail(std::move(hello.error()));
   hello_ = std::move(*hello);
   talk_.clear();  // a banner of the server or shell: of interest only when it does not work
   enter(HostPhase::up);
 }
 
+void HostLink::keep(RawFrame frame) {
+  (carrier_ != nullptr ? carrier_ : this)->kept_ += weight(frame);
+  frames_.push_back(std::move(frame));
+}
+
+void HostLink::drop_frames() {
+  for (const RawFrame& frame : frames_)
+    (carrier_ != nullptr ? carrier_ : this)->kept_ -= weight(frame);
+  frames_.clear();
+}
+
+bool HostLink::hand_on(const RawFrame& frame) {
+  ByteReader r(frame.payload);
+  const auto number = r.get<uint32_t>();
+  if (!r.ok() || number >= carried_.size()) return false;
+  return carried_[number]->hear(AgentFrame(frame.type),
+                                ByteView(frame.payload).subspan(sizeof number));
+}
+
+// From the carrier, about this host. False: malformed, which is the carrier's fault.
+bool HostLink::hear(AgentFrame type, ByteView payload) {
+  // It has failed here, which the carrier has not heard yet.
+  if (phase_ == HostPhase::failed) return true;
+  if (type == AgentFrame::talk) {
+    if (talk_.size() < kMostTalk) talk_.append(payload.begin(), payload.end());
+    return true;
+  }
+  if (type == AgentFrame::phase) {
+    auto word = BranchPhase::decode(payload);
+    if (word) hear_phase(std::move(*word));
+    return word.ok();
+  }
+  ByteReader r(payload);
+  const auto inner = r.get<uint16_t>();
+  if (!r.ok()) return false;
+  const ByteView rest = payload.subspan(sizeof inner);
+  if (times_.up < 0) {
+    if (AgentFrame(inner) != AgentFrame::hello) return false;
+    greeted(rest);
+    return true;
+  }
+  // Nobody takes what one says that has been dismissed.
+  if (!leaving_) keep({inner, Bytes(rest.begin(), rest.end())});
+  return true;
+}
+
+void HostLink::hear_phase(BranchPhase word) {
+  const std::string& from = carrier_->spec_.name;
+  client_ = word.deeper ? word.client : format("from {}: {}", from, word.client);
+  const bool over = word.error || word.phase == HostPhase::left;
+  if (!over && times_.up < 0) enter(word.phase);
+  if (!over) return;
+  if (leaving_) {
+    phase_ = HostPhase::left;
+    return;
+  }
+  Error e = word.error.value_or(Error(ErrorCode::lost, "its agent has gone"));
+  if (e.host.empty()) e.host = spec_.name;
+  // Where it was cut off, the error is about another host and says so.
+  const bool own = e.host == spec_.name && !word.deeper;
+  if (own && times_.up >= 0) {
+    e.message += format(" (as {} sees it)", from);
+  } else if (own) {
+    e.message = format("from {}: {}", from, e.message);
+    e.hint = format("{}{} logs in to {} because of --tree-width",
+                    e.hint.empty() ? "" : e.hint + "; ", from, spec_.name);
+  }
+  error_ = std::move(e);
+  phase_ = HostPhase::failed;
+}
+
 std::optional<RawFrame> HostLink::take_frame() {
   if (times_.up < 0 && !leaving_) return std::nullopt;
-  auto frame = parser_.next();
-  if (!frame) {
-    reject(std::move(frame.error()));
-    return std::nullopt;
-  }
-  return std::move(*frame);
+  if (frames_.empty()) (carrier_ != nullptr ? carrier_ : this)->sort_frames();
+  if (frames_.empty()) return std::nullopt;
+  RawFrame frame = std::move(frames_.front());
+  frames_.pop_front();
+  (carrier_ != nullptr ? carrier_ : this)->kept_ -= weight(frame);
+  return frame;
 }
 
 std::string HostLink::take_talk() {
@@ -208,6 +331,12 @@ std::string HostLink::take_talk() {
 }
 
 void HostLink::send(AgentFrame type, ByteView payload) {
+  if (carrier_ != nullptr) {
+    if (phase_ == HostPhase::up)
+      carrier_->send(AgentFrame::below,
+                     ByteWriter().put(number_).put(uint16_t(type)).put_rest(payload).bytes());
+    return;
+  }
   if (!channel_) return;
   Bytes wire;
   append_frame(wire, uint16_t(type), payload);
@@ -215,11 +344,17 @@ void HostLink::send(AgentFrame type, ByteView payload) {
 }
 
 size_t HostLink::pending() const {
+  if (carrier_ != nullptr) return carrier_->pending();
   return channel_ ? channel_->pending() : 0;
 }
 
 void HostLink::leave() {
-  if (leaving_ || !channel_) return;
+  if (leaving_ || (!channel_ && carrier_ == nullptr)) return;
+  if (carrier_ != nullptr) {
+    send(AgentFrame::leave, {});
+    leaving_ = true;
+    return;
+  }
   leaving_ = true;
   if (phase_ == HostPhase::up) send(AgentFrame::leave, {});
   channel_->close_input();
@@ -239,6 +374,8 @@ void HostLink::ended() {
   // What came before the end still counts: last words, exits.
   const std::string& text = channel_->output();
   parser_.feed({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  sort_frames();
+  if (!channel_) return;
   Error e(ErrorCode::lost, "");
   if (broken)
     e = *broken;

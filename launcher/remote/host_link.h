@@ -1,9 +1,12 @@
 // HostLink: one host of a job from "not tried yet" to "its agent sends frames", over a
-// HostChannel. Used by HostPool, which drives all links in one loop. Threads: the loop's.
+// HostChannel, or carried by the agent of another host, which has that channel. Used by HostPool,
+// which drives all links in one loop. Threads: the loop's.
 #pragma once
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launcher/hosts/hostfile.h"
 #include "launcher/remote/agent_protocol.h"
@@ -37,6 +40,8 @@ class BinarySource {
   virtual Result<ByteView> plain() = 0;
 };
 
+struct BranchPhase;
+
 class HostLink {
  public:
   HostLink(const HostSpec& spec, bool is_this_host, int64_t epoch_ns);
@@ -49,6 +54,13 @@ class HostLink {
   const AgentHello& hello() const { return hello_; }  // once up
   std::string client() const;  // how it is connected: HostChannel::description()
   bool is_this_host() const { return is_this_host_; }
+
+  // The agent of `carrier`, which is up and has been told, reaches this host and passes its frames
+  // on. What becomes of it is heard from there.
+  void be_carried(HostLink& carrier);
+  const HostLink* carrier() const { return carrier_; }
+  // The carrier is gone, or has let go of all: so has this one, or is cut off.
+  void carrier_gone();
 
   void open(const ChannelOptions& ssh, const StageOptions& stage);
   void add_interest(std::vector<pollfd>& fds) const;
@@ -74,6 +86,13 @@ class HostLink {
   void read_words(BinarySource& binary);
   void handle_word(const std::string& word, BinarySource& binary);
   void read_frames();
+  void sort_frames();
+  bool hand_on(const RawFrame& frame);
+  bool hear(AgentFrame type, ByteView payload);
+  void hear_phase(BranchPhase word);
+  void greeted(ByteView payload);
+  void keep(RawFrame frame);
+  void drop_frames();
   void feed_binary();
   void ended();
 
@@ -91,7 +110,12 @@ class HostLink {
   ByteView sending_;  // the binary, while staging; what is left of it
   bool speaks_frames_ = false, leaving_ = false;
   FrameParser parser_;
+  std::deque<RawFrame> frames_;  // to be taken
   int64_t heard_ns_ = 0;
+  HostLink* carrier_ = nullptr;
+  uint32_t number_ = 0;             // among those that the carrier carries
+  std::vector<HostLink*> carried_;  // by number
+  size_t kept_ = 0;                 // bytes in frames_, its own and those of all it carries
 };
 
 }  // namespace collctl::launcher

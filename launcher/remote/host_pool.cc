@@ -6,6 +6,7 @@
 #include "base/host_facts.h"
 #include "base/wait.h"
 #include "launcher/remote/binary.h"
+#include "launcher/remote/branch_order.h"
 #include "launcher/ssh/prompt.h"
 
 namespace collctl::launcher {
@@ -19,13 +20,18 @@ constexpr size_t kMostListed = 200;
 
 class SelfSource : public BinarySource {
  public:
+  // What is sent must have this hash; empty: it has.
+  std::string hash;
+
   Result<ByteView> packed() override {
+    COLL_TRY(check());
     if (packed_.empty()) {
       COLL_ASSIGN(packed_, gzip_file(base::kSelfPath));
     }
     return ByteView(packed_);
   }
   Result<ByteView> plain() override {
+    COLL_TRY(check());
     if (plain_.empty()) {
       COLL_ASSIGN(plain_, read_file_bytes(base::kSelfPath));
     }
@@ -33,7 +39,24 @@ class SelfSource : public BinarySource {
   }
 
  private:
+  Status check() {
+    if (hash.empty()) return {};
+    COLL_ASSIGN(const std::string mine, file_hash(base::kSelfPath));
+    if (mine != hash)
+      return Error(ErrorCode::launch,
+                   "the host that carries it has another build of collctl to send",
+                   "let collctl copy itself to all hosts, or give --stage never");
+    hash.clear();
+    return {};
+  }
   Bytes packed_, plain_;
+};
+
+// Hosts that are reached through the first of them that can be.
+struct Group {
+  std::vector<int> hosts;
+  size_t head = 0;
+  bool told = false;  // the head knows whom it carries
 };
 
 bool on_its_way(HostPhase phase) {
@@ -45,12 +68,17 @@ bool on_its_way(HostPhase phase) {
 struct HostPool::State {
   PoolOptions options;
   std::vector<std::unique_ptr<HostLink>> links;
+  std::vector<Group> groups;            // with tree_width
+  std::vector<const HostLink*> behind;  // by host: through whom it is reached; null: from here
   SelfSource binary;
   int64_t began_ns = now_ns(), last_turn_ns = now_ns();
   int64_t away_ns = 0, back_at_ns = 0;  // the last time that we were stopped
   Deadline beat_at = Deadline::after_ms(kBeatMs);
   std::vector<pollfd> polled;
 
+  void make_groups();
+  void follow(Group& group);
+  void tend(Group& group);
   void open_next();
   void beat(double silence_s);
   void notice_absence(int64_t now);
@@ -69,7 +97,8 @@ Result<std::unique_ptr<HostPool>> HostPool::make(const std::vector<HostSpec>& ho
   std::unique_ptr<HostPool> pool(new HostPool);
   State& s = *pool->state_;
   s.options = options;
-  base::raise_open_file_limit();
+  // Ranks inherit what their agent has.
+  if (!options.in_agent) base::raise_open_file_limit();
   for (const HostSpec& spec : hosts) {
     const std::string& path = spec.path.empty() ? options.stage.path : spec.path;
     if (path.find_first_of("'\\!$`\n") != std::string::npos)
@@ -78,8 +107,10 @@ Result<std::unique_ptr<HostPool>> HostPool::make(const std::vector<HostSpec>& ho
           format("host {}: the path '{}' contains a character that shells treat specially",
                  spec.name, path),
           "an absolute path is expected, or one below the home folder there: ~/bin/collctl");
-    s.links.push_back(
-        std::make_unique<HostLink>(spec, !options.always_ssh && is_this_host(spec), s.began_ns));
+    // What an agent is to reach may be called as its host calls itself, and is another one.
+    const bool here = !options.always_ssh && is_this_host(spec) &&
+                      (!options.in_agent || is_loopback_name(spec.name));
+    s.links.push_back(std::make_unique<HostLink>(spec, here, s.began_ns));
   }
   // This very host needs no binary, so none is read for it.
   const bool far = std::any_of(s.links.begin(), s.links.end(),
@@ -87,6 +118,8 @@ Result<std::unique_ptr<HostPool>> HostPool::make(const std::vector<HostSpec>& ho
   if (far && s.options.stage.hash.empty()) {
     COLL_ASSIGN(s.options.stage.hash, file_hash(base::kSelfPath));
   }
+  if (options.in_agent) s.binary.hash = s.options.stage.hash;
+  s.make_groups();
   while_asking([state = pool->state_.get()] {
     if (!state->beat_at.passed()) return;
     state->beat(state->options.heartbeat_s);
@@ -108,12 +141,61 @@ const HostLink& HostPool::host(int index) const {
   return *state_->links.at(size_t(index));
 }
 
+// Equal shares, in the hosts' order. What means this host on every host is nobody else's to reach.
+void HostPool::State::make_groups() {
+  std::vector<int> far;
+  for (size_t i = 0; options.tree_width > 0 && i < links.size(); ++i)
+    if (!links[i]->is_this_host() && !is_loopback_name(links[i]->spec().name))
+      far.push_back(int(i));
+  const size_t count = std::min(far.size(), size_t(std::max(options.tree_width, 0)));
+  for (size_t i = 0; i < count; ++i) {
+    const auto from = far.begin() + std::ptrdiff_t(far.size() * i / count);
+    groups.push_back({{from, far.begin() + std::ptrdiff_t(far.size() * (i + 1) / count)}});
+  }
+  behind.assign(links.size(), nullptr);
+  for (const Group& group : groups)
+    for (size_t i = 1; i < group.hosts.size(); ++i)
+      behind[size_t(group.hosts[i])] = links[size_t(group.hosts[0])].get();
+}
+
+void HostPool::State::follow(Group& group) {
+  ++group.head;
+  const HostLink* head = links[size_t(group.hosts[group.head])].get();
+  for (size_t i = group.head; i < group.hosts.size(); ++i)
+    behind[size_t(group.hosts[i])] = i == group.head ? nullptr : head;
+}
+
+// A head that never was up is followed by the next; one that was up has taken all with it.
+void HostPool::State::tend(Group& group) {
+  const auto at = [&](size_t i) -> HostLink& { return *links[size_t(group.hosts[i])]; };
+  if (!group.told)
+    while (group.head + 1 < group.hosts.size() && at(group.head).phase() > HostPhase::up &&
+           at(group.head).times().up < 0)
+      follow(group);
+  HostLink& head = at(group.head);
+  if (head.phase() < HostPhase::up || group.head + 1 == group.hosts.size()) return;
+  if (!group.told) {
+    BranchOrder order;
+    order.options = options;
+    for (size_t i = group.head + 1; i < group.hosts.size(); ++i) {
+      order.hosts.push_back(at(i).spec());
+      at(i).be_carried(head);
+    }
+    head.send(AgentFrame::branch, order.encode());
+    group.told = true;
+  }
+  if (head.phase() > HostPhase::up)
+    for (size_t i = group.head + 1; i < group.hosts.size(); ++i) at(i).carrier_gone();
+}
+
 void HostPool::State::open_next() {
-  int busy = int(std::count_if(links.begin(), links.end(),
-                               [](const auto& link) { return on_its_way(link->phase()); }));
-  for (const auto& link : links) {
+  int busy = int(std::count_if(links.begin(), links.end(), [](const auto& link) {
+    return link->carrier() == nullptr && on_its_way(link->phase());
+  }));
+  for (size_t host = 0; host < links.size(); ++host) {
+    const auto& link = links[host];
     if (busy >= options.fanout) return;
-    if (link->phase() != HostPhase::waiting) continue;
+    if (link->phase() != HostPhase::waiting || behind[host] != nullptr) continue;
     link->open(options.ssh, options.stage);
     // The first step may need nothing from outside: then no descriptor would tell of the next.
     link->progress(binary);
@@ -124,7 +206,8 @@ void HostPool::State::open_next() {
 void HostPool::State::beat(double silence_s) {
   const Bytes payload = ByteWriter().put(silence_s).take();
   for (const auto& link : links)
-    if (link->phase() == HostPhase::up) link->send(AgentFrame::beat, payload);
+    if (link->phase() == HostPhase::up && link->carrier() == nullptr)
+      link->send(AgentFrame::beat, payload);
   beat_at = Deadline::after_ms(kBeatMs);
 }
 
@@ -142,7 +225,7 @@ void HostPool::State::notice_absence(int64_t now) {
 
 void HostPool::State::check_signs_of_life(int64_t now) {
   for (const auto& link : links) {
-    if (link->phase() != HostPhase::up) continue;
+    if (link->phase() != HostPhase::up || link->carrier() != nullptr) continue;
     const double silent = double(now - link->heard_ns()) / 1e9;
     if (silent < options.heartbeat_s) continue;
     link->fail(Error(ErrorCode::lost, format("no heartbeat for {:.0f} s", silent),
@@ -151,21 +234,20 @@ void HostPool::State::check_signs_of_life(int64_t now) {
   }
 }
 
-Result<bool> HostPool::turn(Deadline deadline, std::span<const int> wake_fds) {
+Deadline HostPool::add_interest(std::vector<pollfd>& fds) {
   State& s = *state_;
   s.open_next();
-  s.polled.clear();
-  for (const int fd : wake_fds) s.polled.push_back({fd, POLLIN, 0});
-  Deadline until = deadline.earlier(Deadline::after_ms(kBriefMs));
+  Deadline until = Deadline::after_ms(kBriefMs);
   for (const auto& link : s.links) {
-    link->add_interest(s.polled);
+    link->add_interest(fds);
     until = until.earlier(link->wakeup());
   }
-  COLL_TRY(base::poll_fds(s.polled, until));
+  return until;
+}
+
+void HostPool::progress() {
+  State& s = *state_;
   s.notice_absence(now_ns());
-  const bool woken =
-      std::any_of(s.polled.begin(), s.polled.begin() + std::ptrdiff_t(wake_fds.size()),
-                  [](const pollfd& p) { return p.revents != 0; });
   for (const auto& link : s.links) {
     const int64_t asked_before_ns = asked_ns(), from_ns = now_ns();
     link->progress(s.binary);
@@ -179,7 +261,20 @@ Result<bool> HostPool::turn(Deadline deadline, std::span<const int> wake_fds) {
     for (const auto& link : s.links) link->forgive_silence(now);
   s.last_turn_ns = now;
   s.check_signs_of_life(now);
+  for (Group& group : s.groups) s.tend(group);
   if (s.beat_at.passed()) s.beat(s.options.heartbeat_s);
+}
+
+Result<bool> HostPool::turn(Deadline deadline, std::span<const int> wake_fds) {
+  State& s = *state_;
+  s.polled.clear();
+  for (const int fd : wake_fds) s.polled.push_back({fd, POLLIN, 0});
+  const Deadline until = add_interest(s.polled).earlier(deadline);
+  COLL_TRY(base::poll_fds(s.polled, until));
+  const bool woken =
+      std::any_of(s.polled.begin(), s.polled.begin() + std::ptrdiff_t(wake_fds.size()),
+                  [](const pollfd& p) { return p.revents != 0; });
+  progress();
   return !woken && !deadline.passed();
 }
 
@@ -217,19 +312,34 @@ std::vector<int> HostPool::failed() const {
 }
 
 void HostPool::fail_late_hosts(double after_s, const char* option) {
-  for (const auto& link : state_->links)
-    if (link->phase() < HostPhase::up)
-      link->fail(Error(ErrorCode::deadline, format("not up within {} s ({}): still {}", after_s,
-                                                   option, phase_name(link->phase()))));
+  for (size_t host = 0; host < state_->links.size(); ++host) {
+    HostLink& link = *state_->links[host];
+    if (link.phase() >= HostPhase::up) continue;
+    const HostLink* carrier = link.carrier() != nullptr ? link.carrier() : state_->behind[host];
+    std::string still = phase_name(link.phase());
+    if (carrier != nullptr && link.phase() == HostPhase::waiting)
+      still += format(" for {}, through which it is reached", carrier->spec().name);
+    else if (carrier != nullptr)
+      still += " from " + carrier->spec().name;
+    link.fail(Error(ErrorCode::deadline,
+                    format("not up within {} s ({}): still {}", after_s, option, still)));
+  }
 }
 
 void HostPool::keep(const std::vector<int>& hosts) {
-  for (int i = 0; i < size(); ++i)
-    if (std::find(hosts.begin(), hosts.end(), i) == hosts.end()) host(i).leave();
+  for (int i = 0; i < size(); ++i) {
+    const bool needed = std::any_of(hosts.begin(), hosts.end(), [&](int kept) {
+      return kept == i || host(kept).carrier() == &host(i);
+    });
+    if (!needed) host(i).leave();
+  }
 }
 
 void HostPool::leave(Deadline deadline) {
-  for (const auto& link : state_->links) link->leave();
+  // What is carried first, or there is nobody to tell it.
+  for (const bool carried : {true, false})
+    for (const auto& link : state_->links)
+      if ((link->carrier() != nullptr) == carried) link->leave();
   const auto staying = [&] {
     return std::any_of(state_->links.begin(), state_->links.end(),
                        [](const auto& link) { return link->phase() == HostPhase::up; });
@@ -243,7 +353,13 @@ void HostPool::leave(Deadline deadline) {
       while (link->take_frame()) {
       }
     }
+    for (Group& group : state_->groups) state_->tend(group);
   }
+}
+
+void HostPool::abandon() {
+  state_->groups.clear();
+  state_->links.clear();
 }
 
 Error HostPool::absence_error() const {
@@ -267,7 +383,7 @@ Error HostPool::failure(const std::vector<int>& hosts) const {
     const Error& cause = *host(hosts[0]).error();
     e.message = format("host {}: {}", host(hosts[0]).spec().name, host(hosts[0]).cause());
     e.hint = cause.hint;
-    e.host = host(hosts[0]).spec().name;
+    e.host = cause.host;
     return e;
   }
   e.message = format("{} of {} hosts failed", hosts.size(), size());
@@ -295,6 +411,10 @@ Error one_error(const std::string& what, const std::vector<Error>& errors) {
     if (!one_hint && !e.hint.empty()) all.message += format(" ({})", e.hint);
   }
   return all;
+}
+
+bool is_loopback_name(const std::string& name) {
+  return name == "localhost" || name == "::1" || name.rfind("127.", 0) == 0;
 }
 
 bool is_this_host(const HostSpec& spec) {

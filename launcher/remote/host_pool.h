@@ -17,6 +17,10 @@ struct PoolOptions {
   int fanout = 64;          // hosts that are being connected to at the same time
   double heartbeat_s = 15;  // a host that sends nothing for this long is lost
   bool always_ssh = false;  // also for names of this host
+  // So many hosts are connected to from here; the agents there reach so many further ones each, and
+  // so on. 0: all are connected to from here.
+  int tree_width = 0;
+  bool in_agent = false;  // the pool is one of an agent, which carries its hosts
 };
 
 class HostPool {
@@ -31,12 +35,15 @@ class HostPool {
   // Moves everything once; waits until the deadline for something to move. True when something may
   // have changed; false at the deadline or when a wake descriptor is readable.
   Result<bool> turn(Deadline deadline, std::span<const int> wake_fds);
+  // The same in two halves, for a poll loop of somebody else's; progress() is due at the deadline.
+  Deadline add_interest(std::vector<pollfd>& fds);
+  void progress();
   // No host is still starting: each is up or has failed.
   bool settled() const;
   std::vector<int> failed() const;
   // Fails every host that is still starting, naming the phase it is in; `option` set the limit.
   void fail_late_hosts(double after_s, const char* option = "--start-timeout");
-  // Only these are needed: the others are dismissed.
+  // Only these are needed: the others are dismissed, but for those that carry one that is.
   void keep(const std::vector<int>& hosts);
   // This process will not speak for so long (a person stops it): the agents wait. The next turns
   // say again what holds otherwise.
@@ -47,6 +54,8 @@ class HostPool {
   Error absence_error() const;  // code lost
   // Dismisses all agents and waits for them until the deadline.
   void leave(Deadline deadline);
+  // Closes all connections as they are: agents that hear no `leave` end what they run.
+  void abandon();
   // One error for all hosts that failed, each with its cause. Code launch.
   Error failure(const std::vector<int>& hosts) const;
 
@@ -58,6 +67,9 @@ class HostPool {
 
 // "3 hosts WHAT" with each one's error below, the worst one's code, and a hint that all share.
 Error one_error(const std::string& what, const std::vector<Error>& errors);
+
+// It names whatever host it is said on.
+bool is_loopback_name(const std::string& name);
 
 // "localhost", 127.0.0.1, ::1 and the host's own name, unless the entry says more than that.
 bool is_this_host(const HostSpec& spec);

@@ -107,7 +107,9 @@ Status RemoteJob::State::start(const RemoteStart& what, Deadline deadline, int w
     }
   }
   pool->keep(used);
-  for (const int host : used) order(host, what);
+  // Those that others carry first: their carriers come before them, and are busy with their own
+  // then.
+  for (auto host = used.rbegin(); host != used.rend(); ++host) order(*host, what);
   std::vector<Event> events;
   while (!unheard().empty() && !deadline.passed()) {
     COLL_TRY(pool->turn(deadline, {&wake_fd, 1}));
@@ -272,9 +274,10 @@ void RemoteJob::State::lose(int host, std::vector<Event>& events) {
     if (!ranks[size_t(rank)].exited) gone.push_back(rank);
   if (gone.empty()) return;
   Error e = *pool->host(host).error();
+  const std::string& name = pool->host(host).spec().name;
+  const bool cut_off = e.host != name;  // by the failure of the host that the error is about
   e.code = ErrorCode::lost;
-  e.host = pool->host(host).spec().name;
-  e.message = format("host {} was lost during the run, with {}: {}", e.host, rank_range(gone),
+  e.message = format("host {} was lost during the run, with {}: {}", name, rank_range(gone),
                      pool->host(host).cause());
   if (pool->absence_s() > 0) e = pool->absence_error();
   // An agent that cannot go on has said why before it went.
@@ -288,15 +291,19 @@ void RemoteJob::State::lose(int host, std::vector<Event>& events) {
     event.kind = EventKind::lost;
     event.rank = rank;
     event.error = e;
-    event.error.rank = rank;
+    event.error.rank = cut_off ? -1 : rank;
     events.push_back(std::move(event));
   }
 }
 
 void RemoteJob::State::collect(std::vector<Event>& events) {
   for (int host = 0; host < pool->size(); ++host) {
-    if (ranks_of[size_t(host)].empty()) continue;
     HostLink& link = pool->host(host);
+    if (ranks_of[size_t(host)].empty()) {  // it may carry others; what it says itself is not for us
+      while (link.take_frame()) {
+      }
+      continue;
+    }
     while (auto frame = link.take_frame()) {
       if (Status status = handle(host, *frame, events); !status) link.reject(status.error());
     }

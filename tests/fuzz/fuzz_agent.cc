@@ -3,6 +3,7 @@
 #include "launcher/local/control.h"
 #include "launcher/local/frame_parser.h"
 #include "launcher/remote/agent_protocol.h"
+#include "launcher/remote/branch_order.h"
 #include "launcher/remote/probe_service.h"
 #include "launcher/remote/stage.h"
 #include "tests/fuzz/fuzz.h"
@@ -20,6 +21,10 @@ void record(uint16_t type, ByteView payload) {
       return fuzz::survives(payload, AgentStart::decode);
     case AgentFrame::started:
       return fuzz::survives(payload, AgentStarted::decode);
+    case AgentFrame::branch:
+      return fuzz::survives(payload, BranchOrder::decode);
+    case AgentFrame::phase:
+      return fuzz::survives(payload, BranchPhase::decode);
     case AgentFrame::refused: {
       const Bytes sent = encode_error(decode_error(payload));
       return fuzz::must(encode_error(decode_error(sent)) == sent);
