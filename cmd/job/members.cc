@@ -11,10 +11,10 @@ using launcher::FrameType;
 
 namespace {
 
-constexpr int64_t kLeaveLookMs = 200;  // how often who has not left is looked at
+constexpr int64_t kLeaveLookMs = 200;     // how often who has not left is looked at
 constexpr double kAllLeaveSeconds = 1.5;  // then nobody waits for one that is stopped
-constexpr int64_t kHaltSendMs = 100;   // a frame to a rank that may not read
-constexpr int kFewestLeft = 2;         // that can go on: one alone has no peer
+constexpr int64_t kHaltSendMs = 100;      // a frame to a rank that may not read
+constexpr int kFewestLeft = 2;            // that can go on: one alone has no peer
 // What survivors are told without any rank's number: theirs are other than the job's by then.
 constexpr const char* kHaltWord = "its communicator has lost a rank";
 
