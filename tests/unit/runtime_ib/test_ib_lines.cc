@@ -11,8 +11,6 @@ using namespace collctl::runtime::testing;
 
 namespace {
 
-constexpr int kRanks = 4;
-
 // GPUs of sm 90 see what arrives in order, without a flush.
 fake_verbs::Setup adapters(const std::string& options = ":ib:dmabuf") {
   return {.devices = "fake_0" + options + ",fake_1" + options, .hold_us = 0};
