@@ -320,7 +320,7 @@ LostRanks why_lost(const RankFacts& r) {
     lost.remedy = r.end.error->hint;
     if (lost.remedy.empty())
       lost.remedy = format("look at host {} and the network to it (cable, link, firewall)",
-                           r.end.error->host);
+                           r.end.error->host.empty() ? r.end.host : r.end.error->host);
   } else if (!r.exited) {
     lost.why = format("{} does not move: {}", person(r), state_words(r.state));
     lost.remedy = stuck_hint(r);

@@ -180,6 +180,7 @@ Result<runtime::CommShape> shape_of(const JobPlan& plan) {
   runtime::CommOptions options;
   options.algo = "all";
   options.proto = "all";
+  options.device = 0;  // slots as GPUs have them
   COLL_ASSIGN(runtime::Settings settings, runtime::read_settings(options));
   settings.choices = plan.spec.choices;
   settings.min_channels = plan.spec.channels.min_channels;

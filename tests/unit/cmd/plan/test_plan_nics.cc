@@ -85,7 +85,8 @@ class Compared {
     for (int from = 0; from < cluster.ranks() && node_of(from) == 0; ++from)
       for (int c = 0; c < shapes_[0].pair_channels; ++c) {
         const int far = cluster.channels();  // no ring's and no tree's
-        pairs.insert(used(from, {far + c, from, cluster.ranks() - 1}));
+        for (int to = cluster.first_rank[size_t(cluster.nodes()) - 1]; to < cluster.ranks(); ++to)
+          pairs.insert(used(from, {far + c, from, to}));
       }
   }
   void check_ring(int c, int from, int to) {
