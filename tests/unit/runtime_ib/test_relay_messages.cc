@@ -84,7 +84,7 @@ struct Level {
 
 }  // namespace
 
-TEST_CASE("messages leave by the rail of their receiver, as the level has it", "[ib][relay]") {
+TEST_CASE("messages leave by the rail of their receiver, as the level has it", "[.][ib][relay]") {
   const std::vector<Level> levels = {
       // Each GPU has an adapter: by the other's where that is the receiver's rail.
       {Adapter::beside_each,
@@ -135,7 +135,7 @@ TEST_CASE("messages leave by the rail of their receiver, as the level has it", "
   }
 }
 
-TEST_CASE("all-to-all between hosts keeps all adapters busy, through relays", "[ib][relay]") {
+TEST_CASE("all-to-all between hosts keeps all adapters busy, through relays", "[.][ib][relay]") {
   for (const char* net : {"ib", "socket"})
     for (const char* proto : {"ll", "simple"}) {
       INFO(net << " " << proto);
@@ -302,7 +302,7 @@ TEST_CASE("the relay of a message that dies is lost, and named", "[ib][relay][fa
   }
 }
 
-TEST_CASE("the relay of a message that stands still is named", "[ib][relay][faults]") {
+TEST_CASE("the relay of a message that stands still is named", "[.][ib][relay][faults]") {
   for (const bool before : {true, false}) {
     INFO("before the link is made: " << before);
     CHECK(with_harm(Harm::stopped, before) == "");
