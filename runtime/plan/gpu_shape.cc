@@ -21,7 +21,6 @@ using topology::Cluster;
 using topology::ClusterNode;
 using topology::NodeChannel;
 using topology::PathType;
-using topology::PatternFacts;
 
 // Blocks for messages: what it takes to fill NVLink, and what a slower link has use for.
 constexpr int kNvlinkPairChannels = 32, kLeastPairChannels = 2, kOtherPairChannels = 8;
