@@ -64,7 +64,9 @@ TEST_CASE("plan chooses for GPUs what ranks on them choose", "[gpu]") {
   int compared = 0, windows = 0;
   for (const int nodes : {1, 2, 3}) {
     GpuJob job = gpu_job(8 * nodes);
-    auto settings = runtime::read_settings({});
+    runtime::CommOptions options;
+    options.device = 0;
+    auto settings = runtime::read_settings(options);
     REQUIRE(settings.ok());
     job.settings = *settings;
     job.gdr = true;  // as the file says
