@@ -311,7 +311,7 @@ void Agent::report(const Event& event) {
   }
   if (event.kind == EventKind::line) {
     w.put(uint8_t(event.is_stderr)).put(uint8_t(event.partial));
-    w.put_rest({reinterpret_cast<const uint8_t*>(event.line.data()), event.line.size()});
+    w.put_rest(base::bytes_of(event.line));
     send(AgentFrame::line, w.bytes());
   }
   if (event.kind == EventKind::exited) {

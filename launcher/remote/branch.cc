@@ -48,8 +48,7 @@ bool Branch::report_host(uint32_t host, const Send& send, const std::function<bo
     const auto frame = link.take_frame();
     if (!frame) {
       if (const std::string talk = link.take_talk(); !talk.empty())
-        send(AgentFrame::talk,
-             with_host(host, {reinterpret_cast<const uint8_t*>(talk.data()), talk.size()}));
+        send(AgentFrame::talk, with_host(host, base::bytes_of(talk)));
       if (told == phase) return true;
       BranchPhase word{phase, link.carrier() != nullptr, link.client(), {}};
       if (phase == HostPhase::failed) {

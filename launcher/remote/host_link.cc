@@ -181,7 +181,7 @@ void HostLink::handle_word(const std::string& word, BinarySource& binary) {
     enter(HostPhase::staging);
     sending_ = *bytes;
     const std::string size = staged_size(sending_.size());
-    channel_->write({reinterpret_cast<const uint8_t*>(size.data()), size.size()});
+    channel_->write(base::bytes_of(size));
   } else if (word == "staged") {
     enter(HostPhase::starting);
   } else {
@@ -208,7 +208,7 @@ void HostLink::read_frames() {
   std::string& text = channel_->output();
   if (text.empty()) return;
   heard_ns_ = now_ns();
-  parser_.feed({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  parser_.feed(base::bytes_of(text));
   text.clear();
   sort_frames();
 }
@@ -373,7 +373,7 @@ void HostLink::ended() {
   if (phase_ != HostPhase::up) return fail(broken ? *broken : start_error(code, talk_, noise_));
   // What came before the end still counts: last words, exits.
   const std::string& text = channel_->output();
-  parser_.feed({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  parser_.feed(base::bytes_of(text));
   sort_frames();
   if (!channel_) return;
   Error e(ErrorCode::lost, "");

@@ -198,8 +198,7 @@ class Dial {
  private:
   void connect(const Address& address, const base::Secret& secret) {
     const std::string_view greeting = "collctl reach";
-    auto connector = base::AuthConnector::start(
-        address, secret, {reinterpret_cast<const uint8_t*>(greeting.data()), greeting.size()});
+    auto connector = base::AuthConnector::start(address, secret, base::bytes_of(greeting));
     if (connector.ok())
       connector_ = std::move(*connector);
     else

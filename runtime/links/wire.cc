@@ -1,17 +1,14 @@
 #include "runtime/links/wire.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <optional>
 #include <set>
 
 #include "base/check.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "runtime/links/wire_pending.h"
 #include "transport/net/relay.h"
-#include "transport/table/nets.h"
 #include "transport/table/transports.h"
 
 namespace collctl::runtime {
@@ -19,31 +16,11 @@ namespace {
 
 using transport::Direction;
 using transport::LinkSpec;
+using Part = WirePart;
 
 // Bootstrap messages of the blob exchange; one stream for each pair of ranks.
 constexpr uint32_t kWireTag = 0x57495245;
 constexpr uint32_t kMaxEdgesOfPair = 4 * kernels::kMaxChannels;
-
-// Of the messages that pass the descriptors of relays' lines.
-constexpr uint64_t kRelayLineTag = 0x50584e;
-constexpr const char* kWithoutRelay = "COLLCTL_P2P_PXN_LEVEL=0 goes without";
-
-// What this rank has to do for an edge.
-enum class Part : uint8_t {
-  whole,   // it has no relay
-  source,  // another rank's GPU sends its data
-  target,
-};
-
-// How long a relay may take: whoever waits for this rank meanwhile is to hear from it whose fault
-// it is.
-Deadline before(Deadline deadline) {
-  return Deadline::after_ns(deadline.remaining_ns() / 4 * 3);
-}
-
-std::string edge_text(const Edge& e) {
-  return format("channel {} of rank {} -> rank {}", e.channel, e.from, e.to);
-}
 
 }  // namespace
 
@@ -54,24 +31,6 @@ struct Wire::Table {
   }
   std::vector<kernels::Fifo*> send, recv;
   kernels::ChannelLinks links;
-};
-
-// An edge that is becoming a link.
-struct Wire::Pending {
-  Edge edge;
-  Part part = Part::whole;
-  int peer = -1;  // the other end
-  Direction direction = Direction::send;
-  size_t row = 0;  // of the table of transports
-  LinkSpec spec;
-  std::unique_ptr<transport::Endpoint> endpoint;
-  Bytes mine, theirs;
-  std::optional<Error> failure, peer_failure;  // of this round
-  std::optional<Error> fatal;
-  bool ready = false;
-  int by = -1;         // source, target: the relay
-  bool asked = false;  // for it, by name
-  Bytes offer;         // source: of the relay's memory
 };
 
 Wire::Wire(Options options) : options_(std::move(options)) {}
@@ -164,54 +123,6 @@ void Wire::open(Pending& p, uint32_t purpose, Deadline deadline) {
     p.failure = std::move(blob.error());
   else
     p.mine = std::move(blob).value();
-}
-
-// Of a round's sources: their relays make ready, and describe the network's end.
-Status Wire::open_at_relays(std::span<Pending* const> round, Deadline deadline) {
-  RelayLines::Requests requests;
-  std::map<int, std::vector<Pending*>> edges;
-  for (Pending* p : round) {
-    if (p->part != Part::source || p->failure) continue;
-    requests[p->by].push_back(
-        {.channel = p->edge.channel,
-         .to = p->edge.to,
-         .nic = p->spec.nic.name,
-         .ll128 = p->spec.geometry[int(kernels::Protocol::ll128)].slot_bytes != 0});
-    edges[p->by].push_back(p);
-  }
-  if (requests.empty()) return {};
-  COLL_ASSIGN(auto answers, lines_->ask(RelayCall::open, requests, before(deadline)));
-  for (auto& [by, list] : edges)
-    for (size_t i = 0; i < list.size(); ++i) {
-      auto& answer = answers.at(by)[i];
-      if (answer)
-        list[i]->mine = std::move(*answer);
-      else
-        list[i]->failure =
-            std::move(answer.error()).within(format("send through the GPU of rank {} (PXN)", by));
-    }
-  return {};
-}
-
-// Both ends are described: the relays connect to the receivers, and tell where the data goes.
-Status Wire::connect_at_relays(std::vector<Pending>& pending, Deadline deadline) {
-  RelayLines::Requests requests;
-  std::map<int, std::vector<Pending*>> edges;
-  for (Pending& p : pending) {
-    if (p.part != Part::source) continue;
-    requests[p.by].push_back(
-        {.channel = p.edge.channel, .to = p.edge.to, .theirs = std::move(p.theirs)});
-    edges[p.by].push_back(&p);
-  }
-  if (requests.empty()) return {};
-  COLL_ASSIGN(auto answers, lines_->ask(RelayCall::connect, requests, before(deadline)));
-  for (auto& [by, list] : edges)
-    for (size_t i = 0; i < list.size(); ++i) {
-      auto& answer = answers.at(by)[i];
-      if (!answer) return std::move(answer.error()).within("connect " + edge_text(list[i]->edge));
-      list[i]->offer = std::move(*answer);
-    }
-  return {};
 }
 
 Status Wire::exchange(std::vector<Pending*>& round, Deadline deadline) {
@@ -315,22 +226,6 @@ Status Wire::settle(Pending& p, Deadline deadline) {
   return {};
 }
 
-// The relay cannot do it: both ends connect without it.
-bool Wire::goes_without_relay(Pending& p) {
-  const auto& its = p.part == Part::source ? p.failure : p.peer_failure;
-  const auto& others = p.part == Part::source ? p.peer_failure : p.failure;
-  if (!its || others || its->code != ErrorCode::unavailable || p.asked) return false;
-  auto row = choose(p.edge, 0);
-  if (!row) return false;
-  if (fallback_.empty())
-    fallback_ = format("{} goes without rank {} as its relay (PXN): {}", edge_text(p.edge), p.by,
-                       its->chain());
-  relays_.erase(p.edge);
-  p.part = Part::whole;
-  p.row = *row;
-  return true;
-}
-
 void Wire::enter(const Pending& p, transport::Link& link) {
   channel(p.edge.channel);  // makes the table
   Table& table = *tables_[size_t(p.edge.channel)];
@@ -406,36 +301,6 @@ void Wire::add_pending(const Edge& e, std::vector<Pending>& pending) {
   p.by = relay.by;
   p.asked = relay.asked;
   relays_[e] = relay.by;
-}
-
-Status Wire::open_relays(const std::set<int>& relays, const std::set<int>& askers,
-                         Deadline deadline) {
-  const transport::Services& services = options_.services;
-  const uint64_t tag = kRelayLineTag ^ services.comm_hash;
-  std::map<int, base::Fd> lines;
-  for (const int asker : askers) {
-    int ends[2];
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
-      return base::errno_error(ErrorCode::unavailable, "Unix socket", errno);
-    lines[asker] = base::Fd(ends[0]);
-    const base::Fd theirs(ends[1]);
-    COLL_TRY(options_.bootstrap->send_fd(asker, tag, theirs.get(), deadline));
-  }
-  if (!lines.empty()) {
-    COLL_ASSIGN(desk_, RelayDesk::start({.rank = options_.rank,
-                                         .peers = options_.peers,
-                                         .settings = options_.settings,
-                                         .services = services,
-                                         .fds = options_.bootstrap->fd_sender(),
-                                         .proxy = options_.proxy},
-                                        std::move(lines)));
-  }
-  lines_.emplace(*options_.peers, services.abort_word);
-  for (const int relay : relays) {
-    COLL_ASSIGN(base::Fd line, options_.bootstrap->recv_fd(relay, tag, deadline));
-    lines_->add(relay, std::move(line));
-  }
-  return {};
 }
 
 Status Wire::connect(std::span<const Edge> edges, uint32_t purpose, Deadline deadline) {
@@ -561,20 +426,6 @@ std::optional<Wire::Unreached> Wire::unreached() const {
       found = {far, seconds};
   });
   return found.peer < 0 ? std::nullopt : std::optional(found);
-}
-
-std::optional<int> Wire::behind_relay(int relay, Deadline deadline) {
-  const auto held = std::ranges::find_if(relays_, [&](const auto& of) {
-    const auto link = links_.find(of.first);
-    return of.second == relay && of.first.from == options_.rank && link != links_.end() &&
-           !link->second->drained();
-  });
-  if (held == relays_.end()) return std::nullopt;
-  const Edge& edge = held->first;
-  return lines_->ask(RelayCall::ping, {{relay, {{.channel = edge.channel, .to = edge.to}}}},
-                     deadline)
-             ? edge.to
-             : relay;
 }
 
 void Wire::close() {

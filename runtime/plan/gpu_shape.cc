@@ -124,29 +124,35 @@ std::vector<topology::RelayedLink> relayed_of(int rank, const Joined& joined,
   return mine;
 }
 
-// The wiring's, by ranks of the job. Where a relay cannot be: without, unless it was asked for.
+// topology::pair_links between the rank and those of other nodes, by ranks of the job. Where a
+// relay cannot be: without, unless it was asked for.
 void take_pairs(int rank, const Joined& joined, std::span<const RankFacts> all_facts,
                 RankNics& nics) {
-  const auto take = [&](bool sends, const std::vector<std::vector<topology::PairLink>>& found,
-                        std::vector<std::vector<topology::PairLink>>& pairs) {
-    pairs.resize(all_facts.size());
-    for (size_t place = 0; place < found.size(); ++place) {
-      const int peer = joined.world[place];
-      for (topology::PairLink link : found[place]) {
-        if (link.by >= 0) {
-          link.by = joined.world[size_t(link.by)];
-          const int from = sends ? rank : peer, to = sends ? peer : rank;
-          const std::string why = why_no_relay(all_facts[size_t(from)], all_facts[size_t(link.by)],
-                                               all_facts[size_t(to)]);
-          if (!why.empty() && link.asked) nics.no_relay[{from, link.by}] = why;
-          if (!why.empty() && !link.asked) link = {};
-        }
-        pairs[size_t(peer)].push_back(link);
-      }
-    }
+  const Cluster& cluster = joined.cluster;
+  const auto in_node = [&](int place) {
+    return place - cluster.first_rank[size_t(cluster.node_of(place))];
   };
-  take(true, nics.wiring.pairs_to, nics.pairs_to);
-  take(false, nics.wiring.pairs_from, nics.pairs_from);
+  const auto link_of = [&](topology::PairLink link, int from, int to) {
+    if (link.by < 0) return link;
+    link.by = joined.world[size_t(link.by)];
+    const std::string why =
+        why_no_relay(all_facts[size_t(from)], all_facts[size_t(link.by)], all_facts[size_t(to)]);
+    if (why.empty()) return link;
+    if (!link.asked) return topology::PairLink{};
+    nics.no_relay[{from, link.by}] = why;
+    return link;
+  };
+  const int me = place_of(rank, joined.world);
+  nics.pairs_to.resize(all_facts.size());
+  nics.pairs_from.resize(all_facts.size());
+  for (int place = 0; place < cluster.ranks(); ++place) {
+    if (cluster.node_of(place) == cluster.node_of(me)) continue;
+    const int peer = joined.world[size_t(place)];
+    for (const auto& link : topology::pair_links(cluster, me, in_node(place)))
+      nics.pairs_to[size_t(peer)].push_back(link_of(link, rank, peer));
+    for (const auto& link : topology::pair_links(cluster, place, in_node(me)))
+      nics.pairs_from[size_t(peer)].push_back(link_of(link, peer, rank));
+  }
 }
 
 // Ranks of this one's node that may send through each other: those that this one may ask, and

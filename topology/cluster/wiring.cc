@@ -143,15 +143,6 @@ RankWiring wiring_of(const Cluster& cluster, int rank) {
   const int node = cluster.node_of(rank);
   const auto place = size_t(rank - cluster.first_rank[size_t(node)]);
   if (place < cluster.node(node).near.size()) wiring.near = cluster.node(node).near[place];
-  for (int other = 0; other < cluster.nodes(); ++other) {
-    const int first = cluster.first_rank[size_t(other)];
-    for (int peer = first; peer < cluster.first_rank[size_t(other) + 1]; ++peer) {
-      auto &to = wiring.pairs_to.emplace_back(), &from = wiring.pairs_from.emplace_back();
-      if (other == node) continue;
-      to = pair_links(cluster, rank, peer - first);
-      from = pair_links(cluster, peer, int(place));
-    }
-  }
   for (int c = 0; c < cluster.channels(); ++c) {
     RankWiring::Channel& channel = wiring.channels.emplace_back();
     const NetUse use = net_use(cluster, c, node);

@@ -40,8 +40,6 @@ struct RankWiring {
   // For what no ring or tree carries (messages, all-to-all, one-sided operations): the devices
   // nearest to this rank's GPU, all as good as each other. Channels and peers take them in turn.
   std::vector<int> near;
-  // pair_links, by the other rank; empty for those of this node.
-  std::vector<std::vector<PairLink>> pairs_to, pairs_from;
 };
 RankWiring wiring_of(const Cluster& cluster, int rank);
 

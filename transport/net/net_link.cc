@@ -75,28 +75,32 @@ Result<void*> NetLink::make_block(const Services& services, FifoLayout& layout) 
 Status NetLink::register_relays_slots() {
   if (device_memory().data() == nullptr) return {};
   on_device_ = spec_.relay->on_device();
-  Status registered = register_slots();
+  Status registered = register_simple();
+  if (registered)
+    if (auto lines = register_on_device(Protocol::ll128); !lines)
+      registered = std::move(lines.error());
   if (registered) return {};
   Error error = std::move(registered.error()).within("send another GPU's data (PXN)");
   if (error.hint.empty()) error.hint = "NCCL_PXN_DISABLE=1 goes without";
   return error;
 }
 
-Status NetLink::register_slots() {
-  std::string how;
-  COLL_TRY(register_on_device(Protocol::simple, how));
+Status NetLink::register_simple() {
+  COLL_ASSIGN(const std::string how, register_on_device(Protocol::simple));
   via_ += "/GDRDMA";
   why_ = "GPU memory by " + how;
-  return register_on_device(Protocol::ll128, how);
+  return {};
 }
 
-Status NetLink::register_on_device(Protocol protocol, std::string& how) {
-  if (!on_device_.has(protocol)) return {};
+// By what means; nothing where the protocol has no slots there.
+Result<std::string> NetLink::register_on_device(Protocol protocol) {
+  std::string how;
+  if (!on_device_.has(protocol)) return how;
   COLL_ASSIGN(stages_[size_t(protocol)].memory,
               connection_->register_device_memory(
                   device_memory().data() + on_device_.at[int(protocol)],
                   exported_bytes(spec_.geometry[int(protocol)]), protocol == Protocol::ll128, how));
-  return {};
+  return how;
 }
 
 // Slots lie in the GPU's memory where the network reads and writes that, proven by its taking them.
@@ -116,12 +120,11 @@ void NetLink::try_device_slots(const Services& services) {
   if (!memory) return stage_on_host(memory.error().chain());
   device_memory_ = std::move(*memory);
   on_device_ = wanted;
-  const std::string before = via_;
-  Status registered = register_slots();
-  if (registered) return;
-  if (via_ == before) return stage_on_host(registered.error().chain());
+  if (Status simple = register_simple(); !simple) return stage_on_host(simple.error().chain());
+  const auto lines = register_on_device(Protocol::ll128);
+  if (lines) return;
   on_device_.protocols &= ~protocol_bit(Protocol::ll128);
-  why_ += "; no LL128: " + registered.error().chain();
+  why_ += "; no LL128: " + lines.error().chain();
 }
 
 Status NetLink::make_stage(Protocol protocol, void* block, const FifoLayout& layout) {

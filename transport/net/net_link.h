@@ -69,8 +69,8 @@ class NetLink : public Link {
     return spec_.relay != nullptr ? spec_.relay->slots() : device_memory_;
   }
   Status register_relays_slots();
-  Status register_slots();
-  Status register_on_device(kernels::Protocol protocol, std::string& how);
+  Status register_simple();
+  Result<std::string> register_on_device(kernels::Protocol protocol);
   void try_device_slots(const Services& services);
   Result<void*> make_block(const Services& services, FifoLayout& layout);
   Status make_stage(kernels::Protocol protocol, void* block, const FifoLayout& layout);
