@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <filesystem>
 
 #include "base/env.h"
 #include "base/format.h"
@@ -60,6 +62,18 @@ Result<std::optional<std::string>> read_cached(const std::string& name, size_t m
   if (path.empty() || ::lstat(path.c_str(), &found) != 0) return std::optional<std::string>();
   COLL_ASSIGN(std::string text, read_trusted_file(path, most));
   return std::optional(std::move(text));
+}
+
+std::vector<std::string> cached_names(const std::string& prefix) {
+  std::vector<std::string> names;
+  if (cache_root().empty()) return names;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator at(folder_of(cache_root()), failed), end;
+       !failed && at != end; at.increment(failed))
+    if (std::string name = at->path().filename().string(); name.starts_with(prefix))
+      names.push_back(std::move(name));
+  std::ranges::sort(names);
+  return names;
 }
 
 Status write_cached(const std::string& name, const std::string& content) {

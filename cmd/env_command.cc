@@ -179,6 +179,7 @@ std::string env_json(const std::vector<Shown>& list, const AdoptedShown& adopted
   json.end_array();
   json.field("wakeup_us", double(base::wakeup_ns()) * 1e-3);
   write_calibration(calibration, json);
+  write_all_windows(json);
   write_nccl(json, nccl_variables());
   write_adopted(json, adopted);
   return json.end_object().take() + "\n";
@@ -241,12 +242,13 @@ Result<int> env_command(const ParsedLine& line, Console& console) {
   // A value that is none is said below.
   const auto known = shown_calibration();
   const ShownCalibration calibration = known ? *known : ShownCalibration();
-  console.out(line.has("json") ? env_json(list, adopted, calibration)
-                               : env_text(list, console) +
-                                     format("# a sleeping thread runs again after {:.1f} us here\n",
-                                            double(base::wakeup_ns()) * 1e-3) +
-                                     calibration_text(calibration) + site_text() +
-                                     nccl_text(nccl_variables()) + adopted_text(adopted));
+  console.out(line.has("json")
+                  ? env_json(list, adopted, calibration)
+                  : env_text(list, console) +
+                        format("# a sleeping thread runs again after {:.1f} us here\n",
+                               double(base::wakeup_ns()) * 1e-3) +
+                        calibration_text(calibration) + all_windows_text() + site_text() +
+                        nccl_text(nccl_variables()) + adopted_text(adopted));
   note_strangers(console);
   note_site_files(console);
   // Shown whatever they are; but what no command would take is said here already.

@@ -403,11 +403,14 @@ void add_select_options(std::vector<Option>& t) {
            "ranks do not share memory, since one-sided operations carry none. check: what its "
            "collectives send; the suite pairs, like rails, has nothing of a user's to defend."});
   add({.name = "recalibrate",
-       .help = "CPU ranks: measure this job's hosts anew for the expected times",
+       .help = "measure this job's hosts anew for the expected times",
        .more =
-           "How long a flag takes from core to core, and data of a few sizes: at most 50 ms, by "
-           "the first job of CPU ranks on a machine, kept in $XDG_CACHE_HOME/collctl "
-           "(~/.cache/collctl). env and plan show it; COLLCTL_CALIBRATE=0 does without."});
+           "CPU ranks: how long a flag takes from core to core, and data of a few sizes. GPUs of "
+           "one host: what operations through memory that all map take between the first and the "
+           "last. At most 50 ms, by the first job on a machine (of H100 and H200 over NVLink there "
+           "are figures already, these are measured only when asked), kept in "
+           "$XDG_CACHE_HOME/collctl (~/.cache/collctl). env and plan show it; "
+           "COLLCTL_CALIBRATE=0 does without."});
   add({.name = "device",
        .kind = ValueKind::choice,
        .value = "KIND",

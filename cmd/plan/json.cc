@@ -211,6 +211,7 @@ std::string plan_json(const JobPlan& plan) {
   write_cluster(plan, json);
   write_choices(plan, json);
   write_plan_network(plan.spec.plugin, json);
+  if (plan.windows) write_windows(*plan.windows, json);
   write_plan_tuner(plan.tuner, json);
   write_findings(plan.view.findings, json);
   return json.end_object().take();

@@ -198,6 +198,18 @@ Result<runtime::CommShape> shape_of(const JobPlan& plan) {
   return shape;
 }
 
+// As the jobs of this machine count.
+Status calibrate(JobPlan& plan, runtime::CommShape& shape) {
+  if (!plan.view.live || !shape.model->known || !(shape.gpu_window || shape.pinned_window))
+    return {};
+  COLL_ASSIGN(plan.windows, shown_windows(*shape.model, shape.pinned_window));
+  if (!plan.windows->used) return {};
+  runtime::ModelInput model = *shape.model;
+  model.windows = plan.windows->kept.found;
+  shape.model = std::make_shared<const runtime::ModelInput>(std::move(model));
+  return {};
+}
+
 // "two-shot ll; next ring ll: 81.54 us (+25 %)"
 std::string why_of(const PlanRow& row) {
   const auto name = [](kernels::AlgorithmId algorithm, kernels::Protocol protocol) {
@@ -304,6 +316,7 @@ Result<JobPlan> make_job_plan(TopoView view, PlanSpec spec) {
                             channels.findings.end());
   COLL_TRY(join_parts(plan));
   COLL_ASSIGN(runtime::CommShape shape, shape_of(plan));
+  COLL_TRY(calibrate(plan, shape));
   COLL_ASSIGN(const auto tuner, start_plan_tuner(plan.spec.plugin, hosts_of(plan)));
   shape.tuner = tuner.get();
   plan.tuner = plan_tuner(tuner.get());

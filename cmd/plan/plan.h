@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "cmd/cli/parse.h"
+#include "cmd/plan/calibration.h"
 #include "cmd/plan/network.h"
 #include "cmd/plan/tuner.h"
 #include "cmd/text/table.h"
@@ -59,6 +60,7 @@ struct JobPlan {
   topology::Cluster cluster;  // node k: machine k / parts, part k % parts
   bool staged = false;        // some data goes through host memory on its way to the network
   std::optional<PlanTuner> tuner;
+  std::optional<ShownWindows> windows;  // of this machine, where it is planned for
   std::vector<PlanRow> rows;
 
   const MachinePart& part(int node) const { return parts[size_t(node) % parts.size()]; }

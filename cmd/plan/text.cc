@@ -49,6 +49,7 @@ class PlanText {
     if (cluster_.nodes() > 1) text += networks();
     text += plan_network_text(plan_.spec.plugin);
     text += plan_tuner_text(plan_.tuner);
+    if (plan_.windows) text += windows_text(*plan_.windows);
     text += "# rings: " + facts(cluster_.ring) + "\n";
     text += format("# trees ({}): {}\n", pattern_name(cluster_.tree_pattern), facts(cluster_.tree));
     for (const std::string& step : cluster_.steps) text += "# channels: " + step + "\n";

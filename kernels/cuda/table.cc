@@ -118,7 +118,7 @@ constexpr KernelRow kRows[] = {
      "from 3 ranks on, above 256 KiB, up to a bank for a part", "broadcast_lines",
      "kernels/cuda/window/broadcast_lines.cuh", kOneShotText},
     {lines, kWindow, ~kMessages, kOneShot, kLl | kLl128, whole_lines,
-     "up to a bank of lines (LL 128 KiB, LL128 20 MiB on the wire, of all senders)",
+     "up to a bank of lines (LL 144 KiB, LL128 20 MiB on the wire, of all senders)",
      "exchange_lines", "kernels/cuda/window/exchange_lines.cuh", kOneShotText},
     {lines, kWindow, kAllReduce, kTwoShot, kLl | kLl128, one_unit,
      "up to a unit (LL 256 bytes, LL128 480)", "exchange_lines",

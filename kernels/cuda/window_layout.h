@@ -30,12 +30,13 @@
 
 namespace collctl::kernels::cuda {
 
-inline constexpr int kWindowBlocks = 128;             // most that a launch has
-inline constexpr uint64_t kLlBankBytes = 256 * 1024;  // wire bytes of one sender: 128 KiB of data
-inline constexpr uint64_t kLl128Total = 20u << 20;    // wire bytes of all senders in one bank
-inline constexpr uint64_t kMessageTotal = 5u << 20;   // likewise, of messages
-inline constexpr uint32_t kSlotBytes = 32 * 1024;     // of a stage
-inline constexpr uint32_t kMostSlots = 512;           // of all senders, about
+inline constexpr int kWindowBlocks = 128;  // most that a launch has
+// Wire bytes of one sender: 144 KiB of data, so that two-shot of 4 ranks has 256 KiB.
+inline constexpr uint64_t kLlBankBytes = 288 * 1024;
+inline constexpr uint64_t kLl128Total = 20u << 20;   // wire bytes of all senders in one bank
+inline constexpr uint64_t kMessageTotal = 5u << 20;  // likewise, of messages
+inline constexpr uint32_t kSlotBytes = 32 * 1024;    // of a stage
+inline constexpr uint32_t kMostSlots = 512;          // of all senders, about
 inline constexpr uint32_t kMessageSlots = 128;  // of a sender: they hold what a link has in flight
 
 // Of 16 bytes, which are stored and seen in one: the number comes with what it stands for.

@@ -134,35 +134,74 @@ Timed time_pair(int first, int second, bool sizes, int64_t until_ns) {
   return timed;
 }
 
-std::string name_of_file(const std::string& signature) {
-  return format("calibration-{:016x}", hash_text(signature));
+constexpr const char *kCores = "calibration-", *kWindows = "calibration-gpu-";
+std::string name_of_file(const char* prefix, const std::string& signature) {
+  return format("{}{:016x}", prefix, hash_text(signature));
 }
 
-}  // namespace
-
-KeptCalibration kept_calibration(const base::Processors& processors) {
-  KeptCalibration kept;
-  const std::string signature = machine_signature(processors);
-  kept.path = base::cache_path(name_of_file(signature));
-  const auto text = base::read_cached(name_of_file(signature), kMostCalibrationText);
+// `read`: std::optional<Measured>(text), nothing where it is of another machine.
+template <class Measured, class Read>
+Kept<Measured> kept_at(const std::string& name, const Read& read) {
+  Kept<Measured> kept;
+  kept.path = base::cache_path(name);
+  const auto text = base::read_cached(name, kMostCalibrationText);
   if (!text) {
     kept.problem = text.error().message;
   } else if (*text) {
-    if (const auto read = calibration_of(**text, signature))
-      kept.found = *read;
+    if (const std::optional<Measured> found = read(**text))
+      kept.found = *found;
     else
       kept.problem = kept.path + ": it is no calibration of this machine";
   }
   return kept;
 }
 
+}  // namespace
+
+KeptCalibration kept_calibration(const base::Processors& processors) {
+  const std::string signature = machine_signature(processors);
+  return kept_at<Calibration>(name_of_file(kCores, signature), [&](const std::string& text) {
+    return calibration_of(text, signature);
+  });
+}
+
 Status keep_calibration(const Calibration& c, const base::Processors& processors) {
   const std::string signature = machine_signature(processors);
-  return base::write_cached(name_of_file(signature), to_text(c, signature));
+  return base::write_cached(name_of_file(kCores, signature), to_text(c, signature));
 }
 
 Status try_to_keep(const base::Processors& processors) {
-  return base::try_cached(name_of_file(machine_signature(processors)), kMostCalibrationText);
+  return base::try_cached(name_of_file(kCores, machine_signature(processors)),
+                          kMostCalibrationText);
+}
+
+KeptWindows kept_windows(const std::string& signature) {
+  return kept_at<GpuCalibration>(name_of_file(kWindows, signature),
+                                 [&](const std::string& text) -> std::optional<GpuCalibration> {
+                                   const auto read = gpu_calibration_of(text);
+                                   if (!read || read->signature != signature) return {};
+                                   return read->c;
+                                 });
+}
+
+Status keep_windows(const GpuCalibration& c, const std::string& signature) {
+  return base::write_cached(name_of_file(kWindows, signature), to_text(c, signature));
+}
+
+Status try_to_keep_windows(const std::string& signature) {
+  return base::try_cached(name_of_file(kWindows, signature), kMostCalibrationText);
+}
+
+std::vector<GpuCalibrationText> all_kept_windows(const base::Processors& processors) {
+  std::vector<GpuCalibrationText> all;
+  const std::string machine = machine_signature(processors) + "; ";
+  for (const std::string& name : base::cached_names(kWindows)) {
+    const auto text = base::read_cached(name, kMostCalibrationText);
+    if (!text || !*text) continue;
+    if (auto read = gpu_calibration_of(**text); read && read->signature.starts_with(machine))
+      all.push_back(std::move(*read));
+  }
+  return all;
 }
 
 Calibration calibrate(const base::Processors& processors, std::span<const int> allowed) {

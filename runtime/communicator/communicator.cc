@@ -25,7 +25,7 @@ bool Communicator::State::stop() {
   }
   for (auto& weak : streams)
     if (auto stream = weak.lock()) (void)stream->stop();
-  if (unended_torn_store_test != nullptr && !unended_torn_store_test->ended()) gpu_hangs = true;
+  if (unended_test != nullptr && !unended_test->ended()) gpu_hangs = true;
   return !gpu_hangs;
 }
 

@@ -54,6 +54,8 @@ class Communicator::Start {
   Status test_lines_of_links();
   TornStoreOptions lines_of_links(const std::vector<Edge>& edges) const;
   Result<TornStoreVerdict> test_lines_by(TornStoreOptions options);
+  Status calibrate_windows();
+  Result<GpuCalibration> measured_windows(const std::string& signature);
   void use_device_window();
 
   State& s_;

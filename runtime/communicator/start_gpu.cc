@@ -5,7 +5,9 @@
 #include "base/host_facts.h"
 #include "base/log.h"
 #include "runtime/communicator/start.h"
+#include "runtime/executor/window_times.h"
 #include "runtime/links/edges.h"
+#include "runtime/plan/gpu_cost.h"
 #include "runtime/plan/gpu_shape.h"
 #include "runtime/plan/model.h"
 #include "runtime/plan/reach.h"
@@ -151,7 +153,7 @@ Result<TornStoreVerdict> Communicator::Start::test_lines_by(TornStoreOptions o) 
   o.proxy = s_.proxy.get();
   COLL_ASSIGN(TornStoreVerdict verdict, test_torn_stores(o, deadline_));
   s_.shape.no_ll128 = verdict.why;
-  s_.unended_torn_store_test = std::move(verdict.unended);
+  s_.unended_test = std::move(verdict.unended);
   return verdict;
 }
 
@@ -211,6 +213,86 @@ TornStoreOptions Communicator::Start::lines_of_links(const std::vector<Edge>& ed
                     .fifo = network ? fifo : nullptr});
   }
   return o;
+}
+
+// What is kept counts. On machines that the model has no table of the first job measures, where
+// that can be kept: else every job would.
+Status Communicator::Start::calibrate_windows() {
+  CommShape& shape = s_.shape;
+  const bool pinned = shape.pinned_window;
+  if (!s_.settings.calibrate || s_.size < 2 || options_.share_device || s_.settings.window_verbs ||
+      !(shape.gpu_window || pinned) || !shape.model->known) {
+    if (s_.rank == 0 && s_.settings.recalibrate)
+      COLL_WARN("--recalibrate: nothing to measure: {}",
+                shape.no_window.empty() ? "these GPUs share no memory of a machine that is known"
+                                        : shape.no_window);
+    return {};
+  }
+  const std::string signature = window_signature(*shape.model, pinned, base::host_processors());
+  struct Known {
+    GpuCalibration found;
+    int32_t wanted = 0;  // to be measured now
+  };
+  std::vector<Known> of_rank(size_t(s_.size));
+  if (s_.rank == 0) {
+    const KeptWindows kept = kept_windows(signature);
+    of_rank[0].found = kept.found;
+    const bool unknown = !kept.found.measured() && !has_window_table(*shape.model, pinned);
+    if (s_.settings.recalibrate || (unknown && try_to_keep_windows(signature)))
+      of_rank[0].wanted = 1;
+    if (of_rank[0].wanted != 0 && !kept.problem.empty())
+      COLL_WARN("{}; it is measured anew", kept.problem);
+  }
+  COLL_TRY(s_.bootstrap->all_gather(of_rank.data(), sizeof(Known), deadline_));
+  GpuCalibration found = of_rank[0].found;
+  if (of_rank[0].wanted != 0) {
+    COLL_ASSIGN(found, measured_windows(signature));
+  }
+  sanitize(found);
+  if (!found.measured()) return {};
+  ModelInput model = *shape.model;
+  model.windows = found;
+  shape.model = std::make_shared<const ModelInput>(std::move(model));
+  return {};
+}
+
+Result<GpuCalibration> Communicator::Start::measured_windows(const std::string& signature) {
+  const int64_t start = now_ns();
+  const bool pinned = s_.shape.pinned_window;
+  WindowTimesOptions o;
+  o.device = s_.device;
+  o.launcher = s_.launcher;
+  o.bootstrap = s_.bootstrap.get();
+  o.memory = pinned ? s_.pinned_window->memory() : s_.device_window->memory();
+  o.ll_alone = pinned;
+  // More say more, where they are soon done.
+  o.large_launches = std::clamp(int(path_of_windows(*s_.shape.model, pinned).gbps / 30), 2, 12);
+  for (size_t i = 0; i < kCalibratedKernels.size(); ++i) {
+    const CalibratedKernel& kernel = kCalibratedKernels[i];
+    const auto serves = [&](uint64_t bytes) {
+      return s_.launcher->window_serves(Collective::all_reduce, kernel.algorithm, kernel.protocol,
+                                        DataType::float32, RedOp::sum, 2, bytes);
+    };
+    const bool may =
+        kernel.protocol == kernels::Protocol::ll ||
+        (!pinned && (kernel.protocol == kernels::Protocol::simple || s_.shape.ll128_passed));
+    if (may && serves(kernel.small) && serves(kernel.large)) o.kernels |= 1u << i;
+  }
+  COLL_ASSIGN(WindowTimes times, time_windows(o, deadline_));
+  if (times.unended != nullptr) s_.unended_test = std::move(times.unended);
+  if (times.memory_lost)
+    return Error(ErrorCode::lost, times.why, "COLLCTL_CALIBRATE=0 goes without");
+  if (s_.rank != 0) return times.found;
+  if (!times.found.measured()) {
+    COLL_WARN("{}", times.why.empty() ? "--recalibrate: no kernel could be measured" : times.why);
+    return times.found;
+  }
+  COLL_INFO(init, "calibration: {} ({:.3g} ms)", describe(times.found),
+            double(now_ns() - start) / 1e6);
+  const Status kept = keep_windows(times.found, signature);
+  if (s_.settings.recalibrate && !kept)
+    COLL_WARN("--recalibrate: it holds for this job only: {}", kept.error().message);
+  return times.found;
 }
 
 void Communicator::Start::use_device_window() {

@@ -118,6 +118,7 @@ Status Communicator::Start::connect() {
   s_.times.wire = base::seconds_since(start);
   if (s_.device != nullptr) {
     COLL_TRY(test_lines());
+    COLL_TRY(calibrate_windows());
     use_device_window();
     if (s_.rank == 0) log_choices(s_.shape, s_.choices);
     return {};

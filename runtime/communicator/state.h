@@ -90,8 +90,8 @@ struct Communicator::State {
   std::unique_ptr<DeviceWindow> device_window;
   std::unique_ptr<PinnedWindow> pinned_window;  // or this
   std::unique_ptr<CudaExecutor> gpu;
-  // A torn-store test that did not end, and the window it writes into: no longer used.
-  std::unique_ptr<UnendedTornStoreTest> unended_torn_store_test;
+  // A test of start-up that did not end, and the window it writes into: no longer used.
+  std::unique_ptr<UnendedTest> unended_test;
   std::unique_ptr<DeviceWindow> lost_window;
   bool gpu_hangs = false;  // a stream was left whose kernels had not ended
 

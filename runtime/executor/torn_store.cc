@@ -20,17 +20,11 @@ constexpr uint32_t kMostLines = 512, kRounds = 2000;
 // milliseconds.
 constexpr uint32_t kNetworkRounds = 64;
 constexpr int64_t kTimeoutNs = 5'000'000'000;
-constexpr double kAbortSeconds = 1;  // readers that were told to
 constexpr uint64_t kWordsApart = 64;
 
-enum : int32_t { kWent, kCannot, kNotEnded };  // the test was made, could not be, has not ended
-
-// How it went on one rank, for all to see.
-struct TornStoreOutcome {
+struct TornStoreOutcome : JointOutcome {
   int32_t from = -1;  // the writer of torn lines
   uint32_t torn = 0;
-  int32_t failed = kWent;
-  char why[244] = {};
 };
 static_assert(sizeof(TornStoreOutcome) == 256);
 
@@ -43,7 +37,7 @@ struct NetworkEnd {
   uint64_t steps() const { return uint64_t(kNetworkRounds) * fifo->slot_count; }
 };
 
-class TornStoreTest : public UnendedTornStoreTest {
+class TornStoreTest : public JointTest {
  public:
   explicit TornStoreTest(const TornStoreOptions& options) : o_(options) {
     for (const LinePath& path : o_.reads)
@@ -52,7 +46,7 @@ class TornStoreTest : public UnendedTornStoreTest {
       if (path.fifo != nullptr) sends_.push_back({path.fifo});
   }
 
-  Status set_up() {
+  Status set_up() override {
     if (!o_.cannot.empty()) return Error(ErrorCode::unavailable, o_.cannot);
     COLL_TRY(o_.device->use());
     const size_t reads = o_.reads.size();
@@ -73,19 +67,19 @@ class TornStoreTest : public UnendedTornStoreTest {
     return wait();
   }
 
-  Status start_reading() {
+  Status start() override {
     for (size_t i = 0; i < readers_.size(); ++i)
       COLL_TRY(read(i, o_.reads[i].fifo == nullptr ? kRounds : kNetworkRounds));
     return {};
   }
-  Status write_all() {
+  Status go() override {
     size_t next = 0;
     for (const LinePath& path : o_.writes)
       if (path.fifo == nullptr) COLL_TRY(write(path, kRounds, writers_[next++]));
     return sends_.empty() && receives_.empty() ? Status() : write_by_network();
   }
 
-  Status wait() {
+  Status wait() override {
     Status first = wait_for_all(Deadline::after_seconds(o_.wait_s));
     if (first) return first;
     std::atomic_ref<uint32_t>(*word(readers_.size())).store(1);  // readers abort
@@ -113,7 +107,7 @@ class TornStoreTest : public UnendedTornStoreTest {
   }
 
   // Lines with old numbers would be taken for new ones once the steps get there.
-  Status clean() {
+  Status clean() override {
     for (const LinePath& path : o_.reads)
       COLL_TRY(o_.device->zero(path.lines, uint64_t(o_.lines) * kLl128LineBytes));
     for (auto* ends : {&sends_, &receives_})
@@ -203,23 +197,19 @@ class TornStoreTest : public UnendedTornStoreTest {
   std::vector<NetworkEnd> sends_, receives_;
 };
 
-std::string what_happened(std::vector<TornStoreOutcome>& all, const std::string& where) {
+std::string what_happened(const std::vector<TornStoreOutcome>& all, const std::string& where) {
   const std::string there = where.empty() ? "" : " " + where;
+  if (const int failed = first_failed(all); failed >= 0)
+    return format("the torn-store test{} failed on rank {}: {}", there, failed,
+                  all[size_t(failed)].why);
   for (size_t r = 0; r < all.size(); ++r) {
-    TornStoreOutcome& o = all[r];
-    o.why[sizeof o.why - 1] = 0;
-    if (o.failed != kWent)
-      return format("the torn-store test{} failed on rank {}: {}", there, r, o.why);
+    const TornStoreOutcome& o = all[r];
     if (o.torn == kernels::cuda::kTornStoreAborted)
       return format("lines of rank {} did not arrive at rank {}{}", o.from, r, there);
     if (o.torn != 0)
       return format("{} lines of rank {} arrived torn at rank {}{}", o.torn, o.from, r, there);
   }
   return {};
-}
-
-void note(Status& first, Status status) {
-  if (first && !status) first = std::move(status);
 }
 
 }  // namespace
@@ -250,44 +240,16 @@ Result<TornStoreVerdict> test_torn_stores(const TornStoreOptions& options, Deadl
   COLL_INFO(init, "LL128 : testing lines {}",
             options.where.empty() ? "between GPUs" : options.where);
   auto test = std::make_unique<TornStoreTest>(options);
-  TornStoreTest& run = *test;
-  Status went = run.set_up();
-  std::vector<TornStoreOutcome> all(size_t(options.bootstrap->size()));
-  TornStoreOutcome& mine = all[size_t(options.bootstrap->rank())];
-  // Whether everybody can: nobody shall wait for lines that nobody writes.
-  const auto share = [&]() -> Result<bool> {
-    mine.failed = went ? kWent : run.ended() ? kCannot : kNotEnded;
-    if (!went) {
-      const std::string why = went.error().chain();
-      std::copy_n(why.data(), std::min(why.size(), sizeof mine.why - 1), mine.why);
-    }
-    COLL_TRY_IN(options.bootstrap->all_gather(all.data(), sizeof(TornStoreOutcome), deadline),
-                "LL128 test");
-    return std::all_of(all.begin(), all.end(),
-                       [](const TornStoreOutcome& o) { return o.failed == kWent; });
-  };
-  COLL_ASSIGN(bool good, share());
-  const bool ran = good;
-  if (ran) {
-    note(went, run.start_reading());
-    COLL_TRY_IN(options.bootstrap->barrier(deadline), "LL128 test");
-    note(went, run.write_all());
-    note(went, run.wait());
-    mine = run.outcome();
-    COLL_ASSIGN(good, share());  // nobody writes any more
-    if (good) note(went, run.clean());
-    COLL_ASSIGN(good, share());
-  }
+  COLL_ASSIGN(
+      const std::vector<TornStoreOutcome> all,
+      take_steps<TornStoreOutcome>(
+          *test, *options.bootstrap, "LL128 test", [&] { return test->outcome(); }, deadline));
   TornStoreVerdict verdict{.why = what_happened(all, options.where),
-                           .memory_lost = false,
-                           .runs_on = false,
+                           .memory_lost = memory_lost(all),
+                           .runs_on = runs_on(all),
                            .unended = nullptr};
-  for (const TornStoreOutcome& o : all) {
-    verdict.runs_on |= o.failed == kNotEnded;
-    // What was written into it, and is zero no more, or still may be written.
-    verdict.memory_lost |= o.failed == kNotEnded || (ran && o.failed != kWent);
-  }
-  if (mine.failed == kNotEnded) verdict.unended = std::move(test);
+  if (all[size_t(options.bootstrap->rank())].failed == JointOutcome::kNotEnded)
+    verdict.unended = std::move(test);
   return verdict;
 }
 

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "kernels/cuda/launch.h"
-#include "runtime/bootstrap/bootstrap.h"
+#include "runtime/executor/joint_test.h"
 #include "runtime/links/proxy.h"
 #include "transport/device/device.h"
 
@@ -41,21 +41,13 @@ TornStoreOptions torn_stores_in_window(const kernels::cuda::PeerMemory& window,
 // As many lines as a path of a link's slot of so many bytes has.
 uint32_t torn_store_lines(uint32_t slot_bytes);
 
-// The test's kernels on a GPU that did not end them, with what they use: to be kept until they have
-// ended, or for ever.
-class UnendedTornStoreTest {
- public:
-  virtual ~UnendedTornStoreTest() = default;
-  virtual bool ended() const = 0;
-};
-
 struct TornStoreVerdict {
   std::string why;  // empty: all lines of all pairs arrived whole; the same text on all ranks
   // Some rank's kernels may still write where they wrote, or left it other than zero, so nobody may
   // use it; on all ranks.
   bool memory_lost = false;
-  bool runs_on = false;  // some rank's kernels have not ended; on all ranks
-  std::unique_ptr<UnendedTornStoreTest> unended;  // this rank's, or null
+  bool runs_on = false;                  // some rank's kernels have not ended; on all ranks
+  std::unique_ptr<UnendedTest> unended;  // this rank's, or null
 };
 // Errors: the exchange itself failed (lost, deadline).
 Result<TornStoreVerdict> test_torn_stores(const TornStoreOptions& options, Deadline deadline);

@@ -1,6 +1,6 @@
 #include "runtime/plan/calibration.h"
 
-#include <cstdio>
+#include <algorithm>
 #include <iterator>
 #include <sstream>
 
@@ -10,8 +10,10 @@
 namespace collctl::runtime {
 namespace {
 
-constexpr const char* kTitle = "collctl-calibration 1";
+constexpr const char *kTitle = "collctl-calibration 1", *kGpuTitle = "collctl-calibration-gpu 1";
 constexpr float kLeastLineUs = 0.001F, kMostLineUs = 100;
+constexpr std::string_view kMachine = "machine ";
+constexpr float kLeastKernelUs = 0.05F, kMostKernelUs = 10'000;
 constexpr float kLeastGbps = 0.01F, kMostGbps = 10'000;
 
 void bound(float& value, float least, float most) {
@@ -66,7 +68,7 @@ std::optional<Calibration> calibration_of(const std::string& text, const std::st
   std::string title, machine, more;
   Calibration read;
   if (!std::getline(in, title) || title != kTitle) return {};
-  if (!std::getline(in, machine) || machine != "machine " + signature) return {};
+  if (!std::getline(in, machine) || machine != std::string(kMachine) + signature) return {};
   if (!read_line(in, "line_us", read.line_us)) return {};
   if (!read_line(in, "window_gbps", read.window_gbps)) return {};
   if (std::getline(in, more)) return {};
@@ -74,6 +76,54 @@ std::optional<Calibration> calibration_of(const std::string& text, const std::st
   sanitize(read);
   if (!read.measured() || !(read == said)) return {};
   return read;
+}
+
+bool GpuCalibration::measured() const {
+  return std::ranges::any_of(base_us, [](float us) { return us > 0; });
+}
+
+void sanitize(GpuCalibration& c) {
+  bound(c.launch_us, kLeastKernelUs, kMostKernelUs);
+  for (size_t i = 0; i < std::size(c.base_us); ++i) {
+    bound(c.base_us[i], kLeastKernelUs, kMostKernelUs);
+    bound(c.gbps[i], kLeastGbps, kMostGbps);
+    if (c.base_us[i] == 0 || c.gbps[i] == 0) c.base_us[i] = c.gbps[i] = 0;
+  }
+}
+
+std::string to_text(const GpuCalibration& c, const std::string& signature) {
+  const float launch_us[] = {c.launch_us};
+  return format("{}\nmachine {}\nlaunch_us{}\nbase_us{}\ngbps{}\n", kGpuTitle, signature,
+                numbers(launch_us), numbers(c.base_us), numbers(c.gbps));
+}
+
+std::optional<GpuCalibrationText> gpu_calibration_of(const std::string& text) {
+  std::istringstream in(text);
+  std::string title, machine, more;
+  GpuCalibration read;
+  if (!std::getline(in, title) || title != kGpuTitle) return {};
+  if (!std::getline(in, machine) || !machine.starts_with(kMachine)) return {};
+  float launch_us[1];
+  if (!read_line(in, "launch_us", launch_us)) return {};
+  read.launch_us = launch_us[0];
+  if (!read_line(in, "base_us", read.base_us) || !read_line(in, "gbps", read.gbps)) return {};
+  if (std::getline(in, more)) return {};
+  const GpuCalibration said = read;
+  sanitize(read);
+  if (!read.measured() || !(read == said)) return {};
+  return GpuCalibrationText{machine.substr(kMachine.size()), read};
+}
+
+std::string describe(const GpuCalibration& c) {
+  std::string text;
+  if (c.launch_us > 0) text = format("a launch {:.3g} us", double(c.launch_us));
+  for (size_t i = 0; i < kCalibratedKernels.size(); ++i)
+    if (c.base_us[i] > 0)
+      text +=
+          format("{}{} {} {:.3g} us, {:.3g} GB/s", text.empty() ? "" : "; ",
+                 name_of(kCalibratedKernels[i].algorithm), name_of(kCalibratedKernels[i].protocol),
+                 double(c.base_us[i]), double(c.gbps[i]));
+  return text;
 }
 
 std::string describe(const Calibration& c) {

@@ -1,6 +1,7 @@
-// What was measured of a machine's cores, for the model of time of CPU ranks (cost.h), which counts
-// with constants where nothing was: how it is told, kept and read. Measured and kept by
-// runtime/communicator/calibrate.h. Pure. Threads: values.
+// What was measured of a machine, for the models of time, which count with constants where nothing
+// was: of its cores (cost.h), and of its GPUs' window kernels (gpu_cost.h). How it is told, kept
+// and read. Measured by runtime/communicator/calibrate.h and runtime/executor/window_times.h. Pure.
+// Threads: values.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <string>
 
 #include "base/processors.h"
+#include "kernels/algo/ids.h"
 
 namespace collctl::runtime {
 
@@ -39,5 +41,43 @@ std::optional<Calibration> calibration_of(const std::string& text, const std::st
 
 // "flag 0.071 us; window 9.1 GB/s of 4K, ..."
 std::string describe(const Calibration& c);
+
+// The window kernels that are measured, by all-reduces of float32 between two GPUs: `small` and
+// `large` bytes, of which a rate follows.
+struct CalibratedKernel {
+  kernels::AlgorithmId algorithm;
+  kernels::Protocol protocol;
+  uint64_t small, large;
+};
+inline constexpr std::array<CalibratedKernel, 6> kCalibratedKernels{{
+    {kernels::AlgorithmId::one_shot, kernels::Protocol::ll, 8, 64 << 10},
+    {kernels::AlgorithmId::one_shot, kernels::Protocol::ll128, 4 << 10, 4 << 20},
+    {kernels::AlgorithmId::one_shot, kernels::Protocol::simple, 64 << 10, 8 << 20},
+    {kernels::AlgorithmId::two_shot, kernels::Protocol::ll, 512, 64 << 10},
+    {kernels::AlgorithmId::two_shot, kernels::Protocol::ll128, 4 << 10, 4 << 20},
+    {kernels::AlgorithmId::two_shot, kernels::Protocol::simple, 64 << 10, 8 << 20},
+}};
+
+// Plain data. By kCalibratedKernels; 0: not measured.
+struct GpuCalibration {
+  float launch_us = 0;  // what an operation takes longer on a stream than out of a graph
+  float base_us[kCalibratedKernels.size()] = {};  // the first flag out and in, without the launch
+  float gbps[kCalibratedKernels.size()] = {};     // 1e9 bytes/s that leave a GPU, flags and all
+
+  bool measured() const;
+  bool operator==(const GpuCalibration&) const = default;
+};
+static_assert(sizeof(GpuCalibration) == 52);
+
+void sanitize(GpuCalibration& c);
+std::string to_text(const GpuCalibration& c, const std::string& signature);
+// With the machine that it is of. Nothing: it is no such text.
+struct GpuCalibrationText {
+  std::string signature;
+  GpuCalibration c;
+};
+std::optional<GpuCalibrationText> gpu_calibration_of(const std::string& text);
+// "one-shot ll 2 us, 225 GB/s; ..."
+std::string describe(const GpuCalibration& c);
 
 }  // namespace collctl::runtime

@@ -73,7 +73,8 @@ int levels_of(kernels::AlgorithmId algorithm, const CommShape& shape);
 int network_channels(const CommShape& shape, int wanted);
 
 // Of messages and all that is made of them: bytes of a chunk, alike at both ends.
-uint64_t link_chunk_bytes(const CommShape& shape, kernels::Protocol protocol);
+uint64_t link_chunk_bytes(const CommShape& shape, kernels::Protocol protocol,
+                          uint64_t message_bytes);
 // Of Work.
 uint8_t lends_from(const CommShape& shape);
 
@@ -83,6 +84,11 @@ std::vector<PlanCandidate> gpu_candidates(const Operation& op, const CommShape& 
 // The reasons why what `choices` names cannot be used.
 void gpu_refusals(const Operation& op, const CommShape& shape, const Choices& choices,
                   const std::function<void(const std::string&)>& add);
+
+// Messages between GPUs of one host that go through its memory, and the most channels that one of
+// so many bytes has use for.
+bool pairs_through_host(const CommShape& shape);
+int most_pair_channels(uint64_t message_bytes, int have, const CommShape& shape);
 
 // Threads that move data out of those of useful_width(), as launches want them
 // (kernels/cuda/launch.h): Simple's warp of counters comes on top there.

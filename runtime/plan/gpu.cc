@@ -20,7 +20,12 @@ using kernels::Protocol;
 constexpr uint32_t kRingSlots = 4;
 constexpr uint64_t kLeastGpuChunk = 32 << 10;  // of a pipeline: below it hand-overs cost more
 // A channel that moves less only adds a block to start.
-constexpr uint64_t kPairBytesPerChannel = 64 << 10;
+constexpr uint64_t kPairBytesPerChannel = 64 << 10, kHostPairBytes = 4 << 10;
+// Through the host's memory, of a message: so large it has the bandwidth with fewer, and fewer
+// slots stay in the processor's cache (2 x H200, 2 MiB: 97 us by 16, 107 by 32); more hide what the
+// largest wait (32 MiB: 1092 us by 8, 985 by 32).
+constexpr uint64_t kHostFewFrom = (1 << 20) + 1, kHostFewTo = 8 << 20;
+constexpr int kHostFewChannels = 16;
 
 GpuQuery query_of(const Operation& op, const CommShape& shape, AlgorithmId algorithm,
                   Protocol protocol) {
@@ -77,8 +82,11 @@ void set_width(const Operation& op, const CommShape& shape, const Choices& choic
   const int have = pairs ? shape.pair_channels : int(shape.channels.size());
   const uint64_t bytes = moved_bytes(op.collective, shape.nranks, bytes_of(op));
   int most = choices.channels > 0 ? std::min(choices.channels, have) : have;
-  if (pairs && choices.channels == 0)
-    most = int(std::clamp<uint64_t>(bytes / kPairBytesPerChannel, 1, uint64_t(have)));
+  if (pairs && choices.channels == 0) {
+    const uint64_t each = pairs_through_host(shape) ? kHostPairBytes : kPairBytesPerChannel;
+    most = int(std::clamp<uint64_t>(bytes / each, 1, uint64_t(have)));
+    most = std::min(most, most_pair_channels(bytes_of(op), have, shape));
+  }
   const Width width =
       useful_width(*shape.model, c.row->id, c.protocol, most, pairs || choices.channels > 0, bytes);
   c.channels = c.row->network ? network_channels(shape, width.channels) : width.channels;
@@ -89,7 +97,8 @@ void set_width(const Operation& op, const CommShape& shape, const Choices& choic
 
 uint64_t chunk_bytes(const Operation& op, const CommShape& shape, const PlanCandidate& c) {
   const uint64_t slot = slot_data_bytes(shape, c.protocol);
-  if (c.row->over == kernels::Over::rounds) return link_chunk_bytes(shape, c.protocol);
+  if (c.row->over == kernels::Over::rounds)
+    return link_chunk_bytes(shape, c.protocol, bytes_of(op));
   if (const int depth = pipeline_depth(*c.row, op.collective, shape); depth > 0)
     return pipeline_chunk(bytes_of(op) / uint64_t(c.channels), depth, kLeastGpuChunk, slot);
   if (c.row->over == kernels::Over::partners) return slot;
@@ -98,6 +107,16 @@ uint64_t chunk_bytes(const Operation& op, const CommShape& shape, const PlanCand
 }
 
 }  // namespace
+
+bool pairs_through_host(const CommShape& shape) {
+  return shape.gpu && shape.model->through_host && shape.model->nodes == 1;
+}
+
+int most_pair_channels(uint64_t message_bytes, int have, const CommShape& shape) {
+  const bool few =
+      pairs_through_host(shape) && message_bytes >= kHostFewFrom && message_bytes <= kHostFewTo;
+  return few ? std::min(have, kHostFewChannels) : have;
+}
 
 int mover_threads(int threads, Protocol protocol) {
   return std::max(protocol == Protocol::simple ? threads - kWarp : threads, 3 * kWarp);

@@ -45,7 +45,7 @@ constexpr double kLaunchUs = 1.2;
 // In operations with a root all ranks tell each other that they have arrived.
 constexpr double kArrivalUs = 0.3, kPinnedArrivalUs = 2.2;
 // LL128 that only moves, where sums reach what the row says (2 x H200).
-constexpr double kMovedLinesGbps = 355;
+constexpr double kMovedLinesGbps = 355, kAddedLinesGbps = 300;
 // And between more than two, where lines of several senders come in side by side (4 x H100).
 constexpr double kMovedLinesOfMoreGbps = 285, kAddedLinesOfMoreGbps = 270;
 // A rank's own block goes into place between the others', by store while the links are busy; lines
@@ -79,6 +79,7 @@ double wire_bytes_per_byte(Protocol protocol) {
 
 // Measured over paths of kMeasuredGbps. That of PCIe is a flag's way through the host (H100).
 constexpr double kMeasuredGbps = GpuPath().gbps, kPcieUs = 2;
+constexpr double kSeenGbps = 367;  // the most that such a path was seen to carry
 double on_path(double gbps, const GpuPath& path) {
   if (path.pinned || path.gbps == kMeasuredGbps) return gbps;
   return std::min(gbps * path.gbps / kMeasuredGbps, path.gbps);
@@ -93,17 +94,49 @@ double moved_us(const WindowRow& row, const GpuQuery& q, double bytes) {
     const double gbps = !of_more ? kMovedLinesGbps
                         : adds   ? kAddedLinesOfMoreGbps
                                  : kMovedLinesOfMoreGbps;
-    return bytes / (on_path(gbps, q.path) * 1e3);
+    return bytes / (row.gbps * gbps / kAddedLinesGbps * 1e3);
   }
   const double first = std::min(bytes, kFirstBytes);
-  return first / (on_path(row.first_gbps, q.path) * 1e3) +
-         (bytes - first) / (on_path(row.gbps, q.path) * 1e3);
+  return first / (row.first_gbps * 1e3) + (bytes - first) / (row.gbps * 1e3);
 }
 
-const WindowRow& window_row(AlgorithmId algorithm, Protocol protocol, bool pinned) {
+const WindowRow& table_row(AlgorithmId algorithm, Protocol protocol, bool pinned) {
   for (const WindowRow& row : pinned ? std::span<const WindowRow>(kPinnedRows) : kWindowRows)
     if (row.algorithm == algorithm && row.protocol == protocol) return row;
   base::check_failed("the window kernel has a row", __FILE__, __LINE__, name_of(algorithm));
+}
+
+double launch_us(const GpuPath& path) {
+  return path.measured.launch_us > 0 ? double(path.measured.launch_us) : kLaunchUs;
+}
+
+// Null: it was not.
+const float* measured_base(const GpuCalibration& c, AlgorithmId algorithm, Protocol protocol) {
+  for (size_t i = 0; i < kCalibratedKernels.size(); ++i)
+    if (kCalibratedKernels[i].algorithm == algorithm && kCalibratedKernels[i].protocol == protocol)
+      return c.base_us[i] > 0 ? &c.base_us[i] : nullptr;
+  return nullptr;
+}
+
+// As measured between two GPUs, else the table's on this path. More than two share the path.
+WindowRow window_row(AlgorithmId algorithm, Protocol protocol, const GpuPath& path, int nranks) {
+  WindowRow row = table_row(algorithm, protocol, path.pinned);
+  const float* const base = measured_base(path.measured, algorithm, protocol);
+  if (base == nullptr) {
+    row.first_gbps = on_path(row.first_gbps, path);
+    row.gbps = on_path(row.gbps, path);
+    if (path.pcie && !path.pinned) row.base_us += kPcieUs;
+    return row;
+  }
+  row.rank_us *= double(*base) / row.base_us;
+  row.base_us = double(*base);
+  // Of what the table calls the first bytes; the rest is faster as there.
+  const double measured = double(path.measured.gbps[base - path.measured.base_us]);
+  const double most = nranks > 2 && !path.pinned ? path.gbps * kSeenGbps / kMeasuredGbps
+                                                 : measured * row.gbps / row.first_gbps;
+  row.gbps = std::min(measured * row.gbps / row.first_gbps, most);
+  row.first_gbps = std::min(measured, most);
+  return row;
 }
 
 // The algorithm whose row of the model stands for one that NCCL's model has not, and what of it: of
@@ -122,14 +155,18 @@ Collective modelled(AlgorithmId algorithm, Collective collective) {
 // ring, 2 x H200). Windows' kernels have what was measured, so this counts in comparing.
 constexpr double kNvlinkShare = 0.84;
 
-// Through the host's memory, which both GPUs cross PCIe for (fits of 2 and 4 x H100; NCCL takes as
-// long): a launch, a hop, and what the begin of an operation gets of the bandwidth.
+// Through the host's memory, which both GPUs cross PCIe for (fits of 2 and 4 x H100 and H200): a
+// launch, a hop, and what the begin of an operation gets of the bandwidth. Messages apart.
 struct HostRow {
+  bool messages;
   Protocol protocol;
-  double base_us, hop_us;
+  double base_us, hop_us, first_share;
 };
-constexpr HostRow kHostRows[] = {{Protocol::simple, 10.6, 7.1}, {Protocol::ll, 9.8, 4.5}};
-constexpr double kHostFirstBytes = 8 << 20, kHostFirstShare = 0.6;
+constexpr HostRow kHostRows[] = {{false, Protocol::simple, 10.6, 7.1, 0.75},
+                                 {false, Protocol::ll, 9.8, 4.5, 0.75},
+                                 {true, Protocol::simple, 4.5, 6.5, 0.62},
+                                 {true, Protocol::ll, 4.0, 3.9, 0.62}};
+constexpr double kHostFirstBytes = 8 << 20;
 
 double bytes_us(const ModelInput& input, const Estimate& made) {
   const bool nvlink = input.nodes == 1 && input.ring.type_intra == topology::PathType::nvl;
@@ -155,11 +192,38 @@ GpuPath path_of_windows(const ModelInput& input, bool pinned) {
   if (!input.known || input.ring.channels == 0) return {.pinned = pinned};
   return {.gbps = input.ring.channels * input.ring.bw_intra,
           .pcie = input.ring.type_intra > topology::PathType::nvb,
-          .pinned = pinned};
+          .pinned = pinned,
+          .measured = input.windows};
+}
+
+bool has_window_table(const ModelInput& input, bool pinned) {
+  const GpuPath path = path_of_windows(input, pinned);
+  return input.known && input.min_sm == 90 && input.max_sm == 90 &&
+         (pinned || (path.gbps == kMeasuredGbps && !path.pcie));
+}
+
+std::string window_signature(const ModelInput& input, bool pinned,
+                             const base::Processors& processors) {
+  const GpuPath path = path_of_windows(input, pinned);
+  return format(
+      "{}; GPUs {:08x} of SM {}, {}", machine_signature(processors), input.gpu_model, input.min_sm,
+      pinned ? "through host memory"
+             : format("{} at {:.4g} GB/s", path_type_name(input.ring.type_intra), path.gbps));
+}
+
+void set_measured(GpuCalibration& c, size_t kernel, double small_us, double large_us) {
+  const CalibratedKernel& of = kCalibratedKernels[kernel];
+  // Of two ranks both algorithms send what there is once.
+  const double wire = wire_bytes_per_byte(of.protocol) / 1e3;
+  const double us_per_byte = (large_us - small_us) / double(of.large - of.small);
+  if (!(us_per_byte > 0)) return;
+  c.gbps[kernel] = float(wire / us_per_byte);
+  c.base_us[kernel] = float(small_us - double(of.small) * us_per_byte);
+  sanitize(c);
 }
 
 GpuPrediction predict_window_kernel(const GpuQuery& q) {
-  const WindowRow& row = window_row(q.algorithm, q.protocol, q.path.pinned);
+  const WindowRow row = window_row(q.algorithm, q.protocol, q.path, q.nranks);
   const double others = q.nranks - 1;
   double bytes = others * double(q.bytes) * wire_bytes_per_byte(q.protocol);
   if (q.algorithm == AlgorithmId::two_shot) bytes *= 2.0 / q.nranks;
@@ -167,15 +231,14 @@ GpuPrediction predict_window_kernel(const GpuQuery& q) {
                      kernels::cuda::broadcast_is_dealt(q.protocol, q.nranks, q.bytes);
   if (dealt) bytes /= others;
   const double rank_us = dealt ? kDealtRankUs : row.rank_us;
-  double latency_us = kLaunchUs + row.base_us + std::max(0.0, others - 1) * rank_us;
+  double latency_us = launch_us(q.path) + row.base_us + std::max(0.0, others - 1) * rank_us;
   if (has_root(q.collective)) latency_us += q.path.pinned ? kPinnedArrivalUs : kArrivalUs;
-  if (q.path.pcie && !q.path.pinned) latency_us += kPcieUs;
   if (dealt) latency_us += q.protocol == Protocol::simple ? kHandedOnUs : kHandedOnLinesUs;
   double moving_us = moved_us(row, q, bytes);
   if (q.collective == Collective::all_to_all && q.protocol != Protocol::simple)
     moving_us += double(q.bytes) / (kOwnBlockGbps * 1e3);
   return {latency_us + moving_us,
-          moving_us > latency_us ? format("bandwidth: {:.4g} GB/s {}", on_path(row.gbps, q.path),
+          moving_us > latency_us ? format("bandwidth: {:.4g} GB/s {}", row.gbps,
                                           q.path.pinned ? "through host memory" : "between GPUs")
                                  : format("latency: launch and flags of {} ranks", q.nranks)};
 }
@@ -189,9 +252,15 @@ GpuPrediction predict_direct(const GpuQuery& q) {
     const DirectRow& row = *std::find_if(
         std::begin(kDirectRows), std::end(kDirectRows),
         [&](const DirectRow& each) { return each.adds == adds && each.loads == loads; });
-    const double gbps = on_path(row.gbps, q.path);
-    const double latency_us = kLaunchUs + row.base_us + std::max(0.0, others - 1) * row.rank_us +
-                              (q.path.pcie ? kPcieUs : 0);
+    // As much of the table as staged stores reach of theirs.
+    const WindowRow staged = window_row(AlgorithmId::one_shot, Protocol::simple, q.path, q.nranks);
+    const WindowRow& known = table_row(AlgorithmId::one_shot, Protocol::simple, false);
+    const bool measured =
+        measured_base(q.path.measured, AlgorithmId::one_shot, Protocol::simple) != nullptr;
+    const double gbps = measured ? row.gbps * staged.gbps / known.gbps : on_path(row.gbps, q.path);
+    const double latency_us = launch_us(q.path) + row.base_us +
+                              std::max(0.0, others - 1) * row.rank_us + staged.base_us -
+                              known.base_us;
     const double moving_us = bytes / (gbps * 1e3);
     return GpuPrediction{latency_us + moving_us,
                          moving_us > latency_us
@@ -225,12 +294,12 @@ GpuPrediction predict_fifos(const ModelInput& input, const GpuQuery& q) {
   double moving = bytes_us(input, made), latency = made.latency_us, base = row.base_us;
   if (input.through_host && input.nodes == 1)
     for (const HostRow& host : kHostRows)
-      if (host.protocol == q.protocol) {
+      if (host.protocol == q.protocol && host.messages == (q.algorithm == AlgorithmId::pairwise)) {
         base = host.base_us;
         latency = base + (latency - row.base_us) / row.hop_us[int(HopKind::pci)] * host.hop_us;
         const double bytes = double(moved_bytes(q.collective, q.nranks, q.bytes));
         moving *=
-            1 + std::min(1.0, kHostFirstBytes / std::max(1.0, bytes)) * (1 / kHostFirstShare - 1);
+            1 + std::min(1.0, kHostFirstBytes / std::max(1.0, bytes)) * (1 / host.first_share - 1);
       }
   if (q.algorithm == AlgorithmId::tree) moving *= 1.5;
   if (const kernels::AlgorithmRow& text = kernels::algorithm(q.algorithm);

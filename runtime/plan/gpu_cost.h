@@ -2,6 +2,8 @@
 // kernels by a table of what they were measured to take, all else by the model (model.h). Used to
 // compare, and to say what limits. Pure; all ranks get the same answer. Threads: any.
 //
+// Where the machine at hand was measured (calibration.h), that counts instead of the table.
+//
 //   window kernel   launch + base + each further rank + bytes that leave a rank / bandwidth, where
 //                   one-shot sends (n-1) x bytes and two-shot 2(n-1)/n x bytes; LL twice that for
 //                   its flags, LL128 128/120; a broadcast whose receivers hand it on `bytes`
@@ -31,8 +33,19 @@ struct GpuPath {
   double gbps = 360;
   bool pcie = false;    // between some of the GPUs
   bool pinned = false;  // a window in host memory
+  GpuCalibration measured = {};
 };
 GpuPath path_of_windows(const ModelInput& input, bool pinned);
+
+// Whether the tables were measured on GPUs and paths like these: H100 and H200 over 18 NVLinks;
+// their windows in host memory over PCIe 5.0.
+bool has_window_table(const ModelInput& input, bool pinned);
+// Names machines whose windows are alike: processors, GPUs, and what is between these.
+std::string window_signature(const ModelInput& input, bool pinned,
+                             const base::Processors& processors);
+// By what two GPUs took for all-reduces of the kernel's two sizes, launched by a graph, as the
+// table has it.
+void set_measured(GpuCalibration& c, size_t kernel, double small_us, double large_us);
 
 struct GpuQuery {
   kernels::Collective collective{};

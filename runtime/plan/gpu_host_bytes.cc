@@ -39,7 +39,7 @@ void put_part(ByteWriter& w, const HostGpus::Part& part) {
   w.put(uint32_t(part.ranks.size()));
   for (const int rank : part.ranks) w.put(int32_t(rank));
   put_text(w, node.name, kMostName);
-  w.put(int32_t(node.min_sm)).put(int32_t(node.max_sm));
+  w.put(int32_t(node.min_sm)).put(int32_t(node.max_sm)).put(node.gpu_model);
   w.put(uint8_t(node.amd_gpus)).put(uint8_t(node.cpu)).put(uint8_t(node.tree_pattern));
   put_facts(w, node.ring);
   put_facts(w, node.tree);
@@ -78,6 +78,7 @@ class PartReader {
     node.name = r_.get_string(kMostName);
     node.min_sm = number(0, 1 << 16);
     node.max_sm = number(0, 1 << 16);
+    node.gpu_model = r_.get<uint32_t>();
     node.amd_gpus = flag();
     node.cpu = topology::CpuMaker(small(int(topology::CpuMaker::other)));
     node.tree_pattern = topology::Pattern(small(int(topology::Pattern::split_tree)));

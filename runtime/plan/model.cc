@@ -307,6 +307,7 @@ ModelInput model_input(const topology::Cluster& cluster) {
           .full_channels = cluster.full_channels,
           .min_sm = cluster.min_sm,
           .max_sm = cluster.max_sm,
+          .gpu_model = cluster.gpu_model,
           .amd_gpus = cluster.amd_gpus,
           .cpu = cluster.cpu,
           .tree_pattern = cluster.tree_pattern,

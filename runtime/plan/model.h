@@ -17,6 +17,7 @@
 
 #include "base/result.h"
 #include "kernels/algo/ids.h"
+#include "runtime/plan/calibration.h"
 #include "runtime/request/choices.h"
 #include "topology/cluster/cluster.h"
 
@@ -28,6 +29,7 @@ struct ModelInput {
   int channels = 1;       // in use
   int full_channels = 1;  // that carry the whole bandwidth
   int min_sm = 0, max_sm = 0;
+  uint32_t gpu_model = 0;  // PCI vendor and device of the first; 0: unknown
   bool amd_gpus = false;
   bool known = true;          // how the machine is wired
   bool through_host = false;  // GPUs of a node without P2P: data goes through the host's memory
@@ -37,6 +39,7 @@ struct ModelInput {
   topology::CpuMaker cpu = topology::CpuMaker::other;
   topology::Pattern tree_pattern = topology::Pattern::tree;
   topology::PatternFacts ring, tree;
+  GpuCalibration windows = {};  // of the machine, where it was measured
 };
 ModelInput model_input(const topology::Cluster& cluster);
 

@@ -273,7 +273,8 @@ Expected detail::expected_of(const Prediction& time, bool by_window_kernel,
   if (shape.gpu) {
     const ModelInput& model = *shape.model;
     known |= model.known && !model.amd_gpus && model.min_sm >= 70 &&
-             (!by_window_kernel || (model.min_sm >= 90 && model.max_sm < 100));
+             (!by_window_kernel || model.windows.measured() ||
+              (model.min_sm >= 90 && model.max_sm < 100));
   } else {
     known |= shape.all_on_one_host && shape.local.memory_gbps > 0;
   }

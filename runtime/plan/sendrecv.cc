@@ -33,17 +33,23 @@ constexpr MessageWidth kCpuMessages{8 << 10, 0, 8 << 10, {512 << 10, 512 << 10, 
 // 0.63 / 0.70 at 512 bytes, 0.87 / 0.86 at 1 KiB, 1.4 / 1.06 at 2 KiB, 2.5 / 1.54 at 4 KiB).
 constexpr MessageWidth kHostMessages{1 << 10, 0, 1 << 10, {512 << 10, 512 << 10, 512 << 10}};
 constexpr MessageWidth kGpuMessages{32 << 10, 1 << 20, 512 << 10, {32 << 10, 2 << 10, 16 << 10}};
+// Through the host's memory, where many small blocks wait for PCIe side by side (2 x H200, us, LL /
+// Simple, each with the channels that are best: 8.1 / 10.2 at 1 KiB, 10.1 / 11.6 at 16 KiB, 12.1 /
+// 12.1 at 32 KiB, 18 / 13 at 64 KiB, 36 / 24 at 256 KiB, 90 / 63 at 1 MiB).
+constexpr MessageWidth kThroughHost{16 << 10, 0, 16 << 10, {2 << 10, 256, 16 << 10}};
 
 // How a message is sent. Every rank keeps this order of paths, and none waits for another. window:
-// in memory that all ranks map; copy: to oneself, on a GPU.
-enum class By { fifos, window, copy };
+// in memory that all ranks map; copy: to oneself, on a GPU. fine: in chunks of its own
+// (link_chunk_bytes).
+enum class By { fifos, fine_fifos, window, copy };
 struct Way {
   Protocol protocol;
   By by;
 };
-constexpr Way kWays[] = {{Protocol::ll, By::fifos},      {Protocol::ll128, By::fifos},
-                         {Protocol::simple, By::fifos},  {Protocol::ll128, By::window},
-                         {Protocol::simple, By::window}, {Protocol::simple, By::copy}};
+constexpr Way kWays[] = {{Protocol::ll, By::fifos},          {Protocol::ll128, By::fifos},
+                         {Protocol::simple, By::fine_fifos}, {Protocol::simple, By::fifos},
+                         {Protocol::ll128, By::window},      {Protocol::simple, By::window},
+                         {Protocol::simple, By::copy}};
 
 // A power of two. A lent message costs a system call and its sender's wait until it was read.
 constexpr uint8_t kLendsFrom = 13;
@@ -51,9 +57,15 @@ constexpr uint8_t kLendsFrom = 13;
 // Of a slot in use over NVLink: what is in flight in all channels must stay in the receiver's cache
 // until it is taken.
 constexpr uint64_t kNvlinkChunk = 128 << 10;
+// Through the host's memory, where the receiver reads one while the sender writes the next (2 x
+// H200, 1 MiB by 32 channels, chunks of 32 and 16 KiB: 62 and 58 us; 4 MiB by 16: 175 and 203).
+constexpr uint64_t kHostChunk = 32 << 10, kFineHostChunk = 16 << 10, kFineBytes = 1 << 20;
+bool is_fine(uint64_t bytes, Protocol protocol, const CommShape& shape) {
+  return protocol == Protocol::simple && detail::pairs_through_host(shape) && bytes <= kFineBytes;
+}
 
 const MessageWidth& message_width(const CommShape& shape) {
-  if (shape.gpu) return kGpuMessages;
+  if (shape.gpu) return detail::pairs_through_host(shape) ? kThroughHost : kGpuMessages;
   return shape.all_on_one_host && !shape.path.used ? kHostMessages : kCpuMessages;
 }
 
@@ -62,7 +74,8 @@ int message_channels(uint64_t bytes, Protocol protocol, const CommShape& shape,
   const bool rings = !shape.gpu || protocol == Protocol::ll128;  // see have_ll128
   const int have = rings ? int(shape.channels.size()) : shape.pair_channels;
   if (choices.channels > 0) return std::min(choices.channels, have);
-  const int most = shape.gpu ? have : std::min(have, shape.default_channels);
+  const int most = shape.gpu ? detail::most_pair_channels(bytes, have, shape)
+                             : std::min(have, shape.default_channels);
   const uint64_t each = message_width(shape).channel_bytes[int(protocol)];
   return int(std::clamp<uint64_t>(bytes / each, 1, uint64_t(most)));
 }
@@ -175,7 +188,7 @@ Result<size_t> way_of(const Operation& message, uint64_t bytes, const CommShape&
   const bool large = bytes > message_width(shape).ll_alone_bytes;
   if (large && protocol == Protocol::simple && window_has(protocol, bytes, shape, choices))
     return place({protocol, By::window});
-  return place({protocol, By::fifos});
+  return place({protocol, is_fine(bytes, protocol, shape) ? By::fine_fifos : By::fifos});
 }
 
 std::string why_way(const Way& way, const CommShape& shape) {
@@ -234,12 +247,14 @@ Status check_self(const Schedule& schedule, int rank) {
   return {};
 }
 
-kernels::Work message_work(const CommShape& shape, Protocol protocol, int channel,
+kernels::Work message_work(const CommShape& shape, const Way& way, int channel,
                            const Schedule& schedule) {
+  const Protocol protocol = way.protocol;
   kernels::Work w{};
   w.count = w.part_count = schedule.largest;
   const uint64_t slots = shape.ranks_per_core > 1 ? std::max(1u, shape.slot_count / 2) : 1;
-  w.chunk_count = detail::link_chunk_bytes(shape, protocol) * slots / 16 * 16;
+  const uint64_t fine = way.by == By::fine_fifos ? kFineBytes : schedule.whole;
+  w.chunk_count = detail::link_chunk_bytes(shape, protocol, fine) * slots / 16 * 16;
   w.ring = {.prev = -1, .next = -1, .index = 0, .reserved = 0, .order = nullptr};
   w.tree = {.up = -1, .down = {-1, -1, -1}};
   w.rank = shape.rank;
@@ -259,8 +274,11 @@ uint8_t detail::lends_from(const CommShape& shape) {
   return shape.gpu || !shape.lends ? 0 : kLendsFrom;
 }
 
-uint64_t detail::link_chunk_bytes(const CommShape& shape, Protocol protocol) {
+uint64_t detail::link_chunk_bytes(const CommShape& shape, Protocol protocol,
+                                  uint64_t message_bytes) {
   const uint64_t slot = slot_data_bytes(shape, protocol);
+  if (protocol == Protocol::simple && pairs_through_host(shape))
+    return std::min(slot, is_fine(message_bytes, protocol, shape) ? kFineHostChunk : kHostChunk);
   const bool nvlink = shape.gpu && shape.model->nodes == 1 &&
                       shape.model->ring.type_intra == topology::PathType::nvl;
   return protocol == Protocol::simple && nvlink ? std::min(slot, kNvlinkChunk) : slot;
@@ -311,7 +329,8 @@ Status detail::plan_messages(std::span<const Operation> messages, const CommShap
   for (const Operation& m : messages) {
     const uint64_t bytes = m.count * kernels::element_size(m.type);
     COLL_ASSIGN(const size_t way, way_of(m, bytes, shape, choices));
-    const bool whole = m.peer == shape.rank || kWays[way].by != By::fifos;
+    const By by = kWays[way].by;
+    const bool whole = m.peer == shape.rank || (by != By::fifos && by != By::fine_fifos);
     const int channels = whole ? 1 : message_channels(bytes, kWays[way].protocol, shape, choices);
     const int n = shape.nranks;
     const int distance =
@@ -351,7 +370,7 @@ Status detail::plan_messages(std::span<const Operation> messages, const CommShap
     last = key.first;
     plan.pairs.push_back(std::make_shared<const std::vector<PairStep>>(steps_of(schedule, shape)));
     const std::vector<PairStep>& steps = *plan.pairs.back();
-    kernels::Work w = message_work(shape, way.protocol, key.second, schedule);
+    kernels::Work w = message_work(shape, way, key.second, schedule);
     w.pairs = steps.data();
     w.pair_count = uint32_t(steps.size());
     plan.ops.back().works.push_back(w);

@@ -102,6 +102,7 @@ void agree(Cluster& cluster) {
     cluster.tree = first ? node.tree : least(cluster.tree, node.tree);
     cluster.min_sm = first ? node.min_sm : std::min(cluster.min_sm, node.min_sm);
     cluster.max_sm = std::max(cluster.max_sm, node.max_sm);
+    if (first) cluster.gpu_model = node.gpu_model;
     cluster.amd_gpus = cluster.amd_gpus || node.amd_gpus;
     if (first || narrowness(node.tree_pattern) > narrowness(cluster.tree_pattern))
       cluster.tree_pattern = node.tree_pattern;

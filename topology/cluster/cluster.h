@@ -38,6 +38,7 @@ struct ClusterNode {
   std::string name;  // host or file, for messages
   int ranks = 0;
   int min_sm = 0, max_sm = 0;  // compute capability x 10; 0: unknown
+  uint32_t gpu_model = 0;      // PCI vendor and device of the first; 0: unknown
   bool amd_gpus = false;
   CpuMaker cpu = CpuMaker::other;
   Pattern tree_pattern = Pattern::tree;
@@ -72,6 +73,7 @@ struct Cluster {
   PatternFacts ring, tree;      // what all nodes can do
   Pattern tree_pattern = Pattern::tree;
   int min_sm = 0, max_sm = 0;
+  uint32_t gpu_model = 0;  // of the first node
   bool amd_gpus = false;
   CpuMaker cpu = CpuMaker::other;
   int full_channels = 0;           // as the nodes' graphs have it, before any limit

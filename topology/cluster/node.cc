@@ -133,6 +133,7 @@ ClusterNode describe_node(const Graph& graph, const Paths& effective, const Node
   node.ranks = int(graph.gpus.size());
   node.cpu = cpu_maker(graph);
   node.tree_pattern = graphs.tree.pattern;
+  if (!graph.gpus.empty()) node.gpu_model = graph.nodes[size_t(graph.gpus[0])].model;
   for (const int at : graph.gpus) {
     const Node& gpu = graph.nodes[size_t(at)];
     node.amd_gpus = node.amd_gpus || gpu.amd;

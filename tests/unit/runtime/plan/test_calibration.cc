@@ -106,3 +106,42 @@ TEST_CASE("the model of CPU ranks counts with what was measured", "[planner]") {
   CHECK(rate(64 << 10) == Approx(20));
   CHECK(rate(1024) == Approx(10));
 }
+
+namespace {
+
+GpuCalibration measured_gpus() {
+  return {.launch_us = 1.5F,
+          .base_us = {2, 2.5F, 7, 3.25F, 0, 10},
+          .gbps = {225, 300, 367, 187.5F, 0, 5}};
+}
+
+}  // namespace
+
+TEST_CASE("a calibration of GPUs is read as it was written", "[planner]") {
+  const std::string text = to_text(measured_gpus(), "a machine; GPUs");
+  const auto read = gpu_calibration_of(text);
+  REQUIRE(read);
+  CHECK(read->c == measured_gpus());
+  CHECK(read->signature == "a machine; GPUs");
+  CHECK(describe(read->c) ==
+        "a launch 1.5 us; one-shot ll 2 us, 225 GB/s; one-shot ll128 2.5 us, 300 GB/s; one-shot "
+        "simple 7 us, 367 GB/s; two-shot ll 3.25 us, 188 GB/s; two-shot simple 10 us, 5 GB/s");
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string other = text;
+    return other.replace(other.find(from), from.size(), to);
+  };
+  for (const auto& bad :
+       {changed("gpu 1", "gpu 2"), changed("machine ", "machines "),
+        changed("base_us 2", "base_us nan"), changed("base_us 2", "base_us -2"),
+        changed("1.5", "-1"), changed("launch_us", "launch"), changed("2.5", "2.5 1"),
+        changed("367", "1e30"), changed("225 ", ""), text + "more\n",
+        to_text(GpuCalibration(), "a machine"), to_text(measured(), "a machine")})
+    CHECK_FALSE(gpu_calibration_of(bad));
+  for (size_t n = 0; n + 1 < text.size(); ++n) CHECK_FALSE(gpu_calibration_of(text.substr(0, n)));
+  // A time without a rate is of no use.
+  GpuCalibration half = measured_gpus();
+  half.gbps[2] = 0;
+  sanitize(half);
+  CHECK(half.base_us[2] == 0);
+  CHECK(half.measured());
+}

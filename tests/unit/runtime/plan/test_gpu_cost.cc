@@ -4,6 +4,7 @@
 #include "kernels/algo/algorithms.h"
 #include "runtime/plan/model.h"
 #include "runtime/plan/operation.h"
+#include "runtime/plan/planner.h"
 #include "tests/unit/runtime/gpu_job.h"
 
 using namespace collctl;
@@ -62,6 +63,114 @@ TEST_CASE("windows take what the paths of the machine at hand allow", "[gpu][mod
   const ModelInput h100 = *gpu_job(8).shapes()[0].model;
   CHECK(path_of_windows(h100, false).gbps == 360);
   CHECK_FALSE(path_of_windows(h100, false).pcie);
+}
+
+TEST_CASE("windows take what was measured of the machine at hand", "[gpu][model]") {
+  GpuPath path{.gbps = 24, .pcie = true};
+  // All-reduces of 64 KiB and 8 MiB in 14 and 414 us: 400 us for the bytes between.
+  set_measured(path.measured, 2, 14, 414);
+  const double gbps = ((8 << 20) - (64 << 10)) / 400e3, base = 14 - 65536 / (gbps * 1e3);
+  CHECK(path.measured.gbps[2] == Approx(gbps));
+  CHECK(path.measured.base_us[2] == Approx(base));
+  const auto us = [&](AlgorithmId algorithm, int n, uint64_t bytes) {
+    return predict_window_kernel(
+               {Collective::all_reduce, algorithm, Protocol::simple, n, bytes, path})
+        .us;
+  };
+  CHECK(us(AlgorithmId::one_shot, 2, 8 << 20) == Approx(415.2));
+  // A further rank takes more in the same ratio, 1.5 us where the base is 7; together they have the
+  // path's bandwidth.
+  path.gbps = 16;
+  CHECK(us(AlgorithmId::one_shot, 3, 8 << 20) ==
+        Approx(1.2 + base * (1 + 1.5 / 7) + 2 * (8 << 20) / (16e3 * 367 / 360)));
+  // What was not measured is of the table: a crossing of PCIe more.
+  CHECK(us(AlgorithmId::two_shot, 2, 0) == Approx(1.2 + 10.3 + 2));
+  // What is beyond 16 MiB is faster as in the table, where it is 367 after 328.
+  path.gbps = 24;
+  constexpr double kFirst = 16 << 20;
+  CHECK(us(AlgorithmId::one_shot, 2, 64 << 20) ==
+        Approx(1.2 + base + kFirst / (gbps * 1e3) + 3 * kFirst / (gbps * 367 / 328 * 1e3)));
+  // Direct stores reach as much of the table's 367 as staged ones.
+  CHECK(predict_direct(
+            {Collective::all_gather, AlgorithmId::one_shot, Protocol::simple, 2, 8 << 20, path})
+            .us == Approx(1.2 + 9 + base - 7 + (8 << 20) / (gbps * 367 / 328 * 1e3)));
+  // Times that cannot be are none.
+  GpuCalibration none;
+  set_measured(none, 0, 5, 5);
+  set_measured(none, 1, 6, 0.5);
+  CHECK_FALSE(none.measured());
+}
+
+TEST_CASE("the tables are of H100 and H200 over NVLink", "[gpu][model]") {
+  const auto model_of = [](int sm) {
+    GpuJob job = gpu_job(8);
+    job.compute_capability = sm;
+    ModelInput model = *job.shapes()[0].model;
+    model.min_sm = model.max_sm = sm;
+    return model;
+  };
+  CHECK(has_window_table(model_of(90), false));
+  CHECK(has_window_table(model_of(90), true));
+  CHECK_FALSE(has_window_table(model_of(100), false));
+  ModelInput other = model_of(90);
+  other.ring.bw_intra /= 2;
+  CHECK_FALSE(has_window_table(other, false));
+  other = model_of(90);
+  other.ring.type_intra = topology::PathType::phb;
+  CHECK_FALSE(has_window_table(other, false));
+  other.known = false;
+  CHECK_FALSE(has_window_table(other, true));
+
+  base::Processors processors;
+  processors.model.name = "A processor";
+  const std::string signature = window_signature(model_of(90), false, processors);
+  CHECK(signature == machine_signature(processors) + "; GPUs 10de2330 of SM 90, NVL at 360 GB/s");
+  CHECK(window_signature(model_of(90), true, processors) ==
+        machine_signature(processors) + "; GPUs 10de2330 of SM 90, through host memory");
+}
+
+// What the kernels of an H200 take by the table, as if it had been measured: nothing changes.
+TEST_CASE("a calibration that says what the tables say leaves every choice", "[gpu][model]") {
+  for (const int ranks : {2, 4, 8}) {
+    const GpuJob job = gpu_job(ranks);
+    CommShape shape = job.shapes()[0];
+    shape.gpu_window = true;
+    shape.ll128_passed = true;
+    shape.window_serves = [](Collective c, AlgorithmId, Protocol, DataType, RedOp, int, uint64_t) {
+      return c != Collective::send_recv;
+    };
+    CommShape measured = shape;
+    ModelInput model = *shape.model;
+    for (size_t i = 0; i < kCalibratedKernels.size(); ++i) {
+      const CalibratedKernel& kernel = kCalibratedKernels[i];
+      const auto us = [&](uint64_t bytes) {
+        return predict_window_kernel(
+                   {Collective::all_reduce, kernel.algorithm, kernel.protocol, 2, bytes})
+            .us;
+      };
+      set_measured(model.windows, i, us(kernel.small) - 1.2, us(kernel.large) - 1.2);
+    }
+    REQUIRE(model.windows.measured());
+    measured.model = std::make_shared<const ModelInput>(model);
+    int compared = 0;
+    for (int c = 0; c < kernels::kCollectiveCount; ++c)
+      for (uint64_t bytes = 8; bytes <= uint64_t{16} << 20; bytes *= 2) {
+        Operation op;
+        op.collective = Collective(c);
+        op.count = bytes / 4;
+        if (op.collective == Collective::send_recv) continue;
+        const auto usual = choose_collective(op, shape, {}),
+                   now = choose_collective(op, measured, {});
+        REQUIRE(usual.ok());
+        REQUIRE(now.ok());
+        INFO(name_of(op.collective) << " of " << bytes << " on " << ranks);
+        CHECK(now->algorithm == usual->algorithm);
+        CHECK(now->protocol == usual->protocol);
+        CHECK(now->expected.us == Approx(usual->expected.us).epsilon(0.02));
+        ++compared;
+      }
+    CHECK(compared == 9 * 22);
+  }
 }
 
 TEST_CASE("times of trees and doubling follow from the model", "[gpu][model]") {

@@ -211,10 +211,11 @@ TEST_CASE("shapes of GPU ranks: channels and protocols as settings have them", "
   CHECK(shape.slot_bytes[2] == 0);
   CHECK(shape.no_ll128.find("NVLink") != std::string::npos);
   CHECK(shape.pair_channels <= 8);
-  // Through the host's memory a block waits more than it moves: at least 8, unless fewer are asked.
+  // Through the host's memory a block waits more than it moves: at least 16, unless fewer are
+  // asked.
   GpuJob host = gpu_job(4);
   host.search.rules.p2p = host.search.rules.net_intra = false;
-  CHECK(host.shapes()[0].channels.size() == 8);
+  CHECK(host.shapes()[0].channels.size() == 16);
   CHECK(host.shapes()[0].slot_bytes[2] == 0);
   check_shapes(host.shapes());
   host.settings.max_channels = 2;
@@ -239,7 +240,7 @@ TEST_CASE("shapes of GPU ranks: more channels only where each waits for host mem
   using topology::PathType;
   CHECK(least(4, PathType::nvl, 1, true, 0) == 0);
   CHECK(least(4, PathType::pxb, 1, true, 0) == 0);
-  CHECK(least(4, PathType::phb, 1, true, 0) == 8);
+  CHECK(least(4, PathType::phb, 1, true, 0) == 16);
   CHECK(least(4, PathType::phb, 1, true, 3) == 3);
   CHECK(least(1, PathType::phb, 1, true, 0) == 0);
   CHECK(least(4, PathType::phb, 2, true, 0) == 8);
@@ -257,10 +258,10 @@ TEST_CASE("shapes of GPU ranks: slots as the links between them want them", "[gp
   CHECK(slot(nvlink, 512 << 10, false) == 512 << 10);
   GpuJob pci = gpu_job(2, "rtx3090-8x-pcieswitch-2socket-icelake.xml");
   CHECK(slot(pci, 512 << 10, true) == 512 << 10);
-  // 6 MiB for 8 channels of so many slots.
+  // 6 MiB for 16 channels of so many slots.
   GpuJob host = gpu_job(4);
   host.search.rules.p2p = host.search.rules.net_intra = false;
-  const uint64_t fits = (6u << 20) / 8 / host.settings.slot_count / 4096 * 4096;
+  const uint64_t fits = (6u << 20) / 16 / host.settings.slot_count / 4096 * 4096;
   CHECK(slot(host, 512 << 10, true) == std::min<uint64_t>(fits, 512 << 10));
   CHECK(slot(host, 512 << 10, false) == 512 << 10);
 }
