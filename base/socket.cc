@@ -217,6 +217,13 @@ Status set_non_blocking(int fd) {
   return errno_error(ErrorCode::unavailable, "make a descriptor non-blocking", errno);
 }
 
+void spare_congestion_control(int fd) {
+  const auto own = local_address(fd), peer = peer_address(fd);
+  if (!own || !peer || own->host_text() != peer->host_text()) return;
+  constexpr std::string_view kPlain = "reno";
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kPlain.data(), kPlain.size());
+}
+
 Status set_no_delay(int fd) {
   const int one = 1;
   if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0)
@@ -396,6 +403,7 @@ Result<size_t> write_some(int fd, const void* from, size_t size) {
 }
 
 Result<size_t> read_some(int fd, std::span<iovec> to) {
+  if (to.size() == 1) return read_some(fd, to[0].iov_base, to[0].iov_len);
   msghdr message{};
   message.msg_iov = to.data();
   message.msg_iovlen = to.size();
@@ -410,6 +418,18 @@ Result<size_t> read_some(int fd, std::span<iovec> to) {
 }
 
 Result<size_t> write_some(int fd, std::span<iovec> from) {
+  // Few bytes are sooner put together here than taken apart by the kernel.
+  uint8_t together[512];
+  size_t size = 0;
+  for (const iovec& piece : from) size += piece.iov_len;
+  if (size <= sizeof together) {
+    size_t at = 0;
+    for (const iovec& piece : from) {
+      if (piece.iov_len > 0) std::memcpy(together + at, piece.iov_base, piece.iov_len);
+      at += piece.iov_len;
+    }
+    return write_some(fd, together, size);
+  }
   msghdr message{};
   message.msg_iov = from.data();
   message.msg_iovlen = from.size();

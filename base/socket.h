@@ -59,6 +59,9 @@ Result<Fd> accept_now(int listener);
 // the deadline when `retry`, else returned. Error code: lost.
 Result<Fd> connect_tcp(const Address& to, Deadline deadline, bool retry);
 Status set_no_delay(int fd);
+// Where both ends are one address no network is to be spared: plain congestion control, whatever
+// the host's for others is (BBR's pauses take a third of a large message's time). Else nothing.
+void spare_congestion_control(int fd);
 Status set_non_blocking(int fd);  // of any kind
 // Whether the peer's kernel has acknowledged all data, or the connection is over. Before close(2):
 // bytes that arrive for a closed socket make the kernel reset the connection and drop what it still

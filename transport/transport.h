@@ -139,6 +139,8 @@ class Link {
   // descriptors that would make it move.
   virtual bool needs_progress() const { return false; }
   virtual Result<Progress> progress() { return Progress::idle; }
+  // At the end of an operation: sends on, and takes in what that waits for.
+  virtual Result<Progress> flush() { return progress(); }
   virtual void add_interest(std::vector<pollfd>&) {}
   // Before sleeping the engine arms the fifos' sleeper words of proxied links; returns false when
   // work appeared.

@@ -76,10 +76,14 @@ Report PatientWait::reported(ReportCode code) const {
 bool PatientWait::turn() {
   switch (next_) {
     case Next::spin:
+      // Each look at a network is a system call: no other pause is needed. And what this block
+      // published last waits for an assist, which the first turn gives it.
+      if (work_.context.assist != nullptr && (proxied() || turns_ == 0)) {
+        ++turns_;
+        break;
+      }
       pause_cpu();
-      // What this block published last waits for an assist: the first turn gives it one.
-      if (++turns_ % kSpinsPerLook != 0 && (turns_ != 1 || work_.context.assist == nullptr))
-        return true;
+      if (++turns_ % kSpinsPerLook != 0) return true;
       break;
     case Next::yield:
       base::yield_thread();

@@ -102,11 +102,11 @@ void ProxyEngine::remove(Link* link) {
 
 // --- driving; the caller holds `driver` ---
 
-bool ProxyEngine::State::progress_all() {
+bool ProxyEngine::State::move_all(Result<Progress> (transport::Link::*move)()) {
   bool moved = false;
   for (Driven& driven : links) {
     if (driven.failed) continue;
-    Result<Progress> result = driven.link->progress();
+    Result<Progress> result = (driven.link->*move)();
     if (result) {
       moved |= *result == Progress::moved;
       continue;
@@ -117,6 +117,10 @@ bool ProxyEngine::State::progress_all() {
       options.on_error(result.error());
   }
   return moved;
+}
+
+bool ProxyEngine::State::progress_all() {
+  return move_all(&transport::Link::progress);
 }
 
 bool ProxyEngine::State::arm_all() {
@@ -245,7 +249,7 @@ void ProxyEngine::finish_operation() {
     const std::unique_lock lock(s.driver, std::try_to_lock);
     if (lock) {
       s.take_over();
-      const bool moved = s.progress_all();
+      const bool moved = s.move_all(&transport::Link::flush);
       if (moved) s.announce_moves();
       left = !s.drained();
       if (!moved) break;  // else a send may have got its credit just now

@@ -47,6 +47,7 @@ struct ProxyEngine::State {
   std::mutex start_mutex;
   std::thread thread;
 
+  bool move_all(Result<transport::Progress> (transport::Link::*move)());
   bool progress_all();
   bool arm_all();
   void disarm_all();

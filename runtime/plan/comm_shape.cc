@@ -12,6 +12,9 @@ constexpr int kMostDefaultChannels = 4;
 // taken when they are made, and not only what is used of it.
 constexpr uint64_t kLinkBytesOfHost = uint64_t(4) << 30;
 constexpr uint32_t kLeastFittedSlot = 1024;
+// Each message of a network costs a call and a credit (two ranks over loopback sockets, all-reduce
+// of 2 and 8 MiB by slots of 128 and 512 KiB: 745 and 3600, 640 and 2750 us).
+constexpr uint32_t kNetworkSlotBytes = 512 << 10;
 
 // Smaller slots where so many ranks share a host (from about 64 on).
 void fit_slots(CommShape& shape, const HostGroups& hosts) {
@@ -38,11 +41,14 @@ CommShape make_shape(int rank, std::span<const RankFacts> all_facts, const HostG
   shape.nranks = int(all_facts.size());
   std::copy(std::begin(settings.slot_bytes), std::end(settings.slot_bytes), shape.slot_bytes);
   shape.slot_count = settings.slot_count;
-  if (settings.plans_slots) fit_slots(shape, hosts);
+  shape.path = network_path(all_facts, hosts, settings);
+  if (settings.plans_slots) {
+    if (shape.path.used) shape.slot_bytes[int(kernels::Protocol::simple)] = kNetworkSlotBytes;
+    fit_slots(shape, hosts);
+  }
   shape.all_on_one_host = hosts.size() == 1;
   shape.local = local_links(near, places);
   shape.lends = settings.single_copy;
-  shape.path = network_path(all_facts, hosts, settings);
   shape.ranks_per_core = crowding.ranks_per_core;
   shape.tree_depth = tree_depth(hosts, LocalTree::binary);
   shape.default_channels = std::min(crowding.cores_per_rank, kMostDefaultChannels);

@@ -68,6 +68,8 @@ class NetConnection {
 
   // Moves bytes now; true when some moved. An error (code lost) says what broke.
   virtual Result<bool> progress() = 0;
+  // Likewise, but takes in only what sends wait for.
+  virtual Result<bool> flush() { return progress(); }
   virtual void add_interest(std::vector<pollfd>& fds) = 0;
   // Before the driver sleeps; false when something is done already.
   virtual bool arm() = 0;

@@ -160,19 +160,27 @@ Status NetLink::make_staging(Stage& stage) {
 }
 
 Result<Progress> NetLink::progress() {
+  return move_by(&NetConnection::progress);
+}
+
+Result<Progress> NetLink::flush() {
+  return move_by(&NetConnection::flush);
+}
+
+Result<Progress> NetLink::move_by(Result<bool> (NetConnection::*carry)()) {
   bool moved = false;
-  if (Status done = move(moved); !done)
+  if (Status done = move(carry, moved); !done)
     return edge_error(spec_, std::move(done.error())).within(via_);
   if (moved) return Progress::moved;
   return connection_->idle() ? Progress::idle : Progress::would_block;
 }
 
-Status NetLink::move(bool& moved) {
+Status NetLink::move(Result<bool> (NetConnection::*carry)(), bool& moved) {
   for (Stage* stage : used_) {
     stage->seen = limit(*stage);
     if (stage->posted < stage->seen) COLL_TRY(post(*stage, moved));
   }
-  COLL_ASSIGN(const bool carried, connection_->progress());
+  COLL_ASSIGN(const bool carried, (connection_.get()->*carry)());
   moved |= carried;
   for (Stage* stage : used_)
     if (stage->done < stage->posted) COLL_TRY(complete(*stage, moved));

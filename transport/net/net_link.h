@@ -36,6 +36,7 @@ class NetLink : public Link {
   uint64_t device_bytes() const override { return device_memory().held_bytes(); }
   bool needs_progress() const override { return true; }
   Result<Progress> progress() override;
+  Result<Progress> flush() override;
   void add_interest(std::vector<pollfd>& fds) override;
   bool arm() override;
   void disarm() override;
@@ -81,7 +82,8 @@ class NetLink : public Link {
   Result<NetRequest> post_recv(Stage& stage);
   Status complete(Stage& stage, bool& moved);
   Status announce(Stage& stage, uint32_t bytes);
-  Status move(bool& moved);
+  Result<Progress> move_by(Result<bool> (NetConnection::*carry)());
+  Status move(Result<bool> (NetConnection::*carry)(), bool& moved);
   void count_time();
   uint64_t limit(const Stage& stage) const;  // steps that may be posted now
 

@@ -48,7 +48,9 @@ Result<base::Fd> rendezvous(const NetEnd& end, const Services& services, uint64_
   if (!fd && !goes)
     return std::move(fd.error())
         .within(format("wait for the connection from {}", peer_text(end.spec.peer)));
-  if (fd) COLL_TRY(base::set_no_delay(fd->get()));
+  if (!fd) return fd;
+  COLL_TRY(base::set_no_delay(fd->get()));
+  base::spare_congestion_control(fd->get());
   return fd;
 }
 

@@ -145,15 +145,23 @@ bool SocketConnection::oldest_done(const Stream& stream) const {
 }
 
 Result<bool> SocketConnection::progress() {
+  // A send end learns of credits when it needs them; of a peer's end when it looks, now and then.
+  const bool all =
+      look_at_all_ || direction_ == Direction::recv || ++rounds_ % kLookAtAllRounds == 0;
+  look_at_all_ = false;
+  return pump_lanes(all);
+}
+
+Result<bool> SocketConnection::flush() {
+  return pump_lanes(false);
+}
+
+Result<bool> SocketConnection::pump_lanes(bool all) {
   if (!helpers_.empty()) {
     if (!failed_.load(std::memory_order_acquire)) return false;
     const std::scoped_lock lock(error_mutex_);
     return *error_;
   }
-  // A send end learns of credits when it needs them; of a peer's end when it looks, now and then.
-  const bool all =
-      look_at_all_ || direction_ == Direction::recv || ++rounds_ % kLookAtAllRounds == 0;
-  look_at_all_ = false;
   const bool starved = std::any_of(streams_.begin(), streams_.end(),
                                    [](const Stream& stream) { return stream.starved; });
   bool moved = false;

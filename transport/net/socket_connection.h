@@ -45,6 +45,7 @@ class SocketConnection : public NetConnection, private LaneOwner {
   Result<NetRequest> post_recv(int stream, void* data, uint32_t capacity, uint64_t memory) override;
   Result<NetDone> test(NetRequest request) override;
   Result<bool> progress() override;
+  Result<bool> flush() override;
   void add_interest(std::vector<pollfd>& fds) override;
   bool arm() override;
   void disarm() override;
@@ -82,6 +83,7 @@ class SocketConnection : public NetConnection, private LaneOwner {
   bool oldest_done(const Stream& stream) const;
   void tell_credit(int index, Stream& stream);
   Error lost(const Error& cause) const;
+  Result<bool> pump_lanes(bool all);  // all: what comes in on each, else credits
   Result<bool> pump(int lane, bool with_input);
   void push(int lane, const WireHeader& header, const void* body);
   void ring_driver();
