@@ -71,7 +71,8 @@ Status Communicator::Start::shape_gpus(std::span<const RankFacts> all_facts) {
   // Links get no slots for what will not be used.
   constexpr int kLl128 = int(kernels::Protocol::ll128), kSimple = int(kernels::Protocol::simple);
   if (shape.slot_bytes[kLl128] == 0) s_.settings.slot_bytes[kLl128] = 0;
-  s_.settings.slot_bytes[kSimple] = shape.slot_bytes[kSimple];
+  for (const int each : {kSimple, int(kernels::Protocol::ll)})
+    s_.settings.slot_bytes[each] = shape.slot_bytes[each];
   return {};
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/format.h"
 #include "base/log.h"
-#include "kernels/slices.h"
+#include "kernels/chunk.h"
 #include "runtime/plan/gpu_cost.h"
 
 namespace collctl::runtime {

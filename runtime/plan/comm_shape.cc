@@ -16,13 +16,23 @@ constexpr uint32_t kLeastFittedSlot = 1024;
 // of 2 and 8 MiB by slots of 128 and 512 KiB: 745 and 3600, 640 and 2750 us).
 constexpr uint32_t kNetworkSlotBytes = 512 << 10;
 
-// Smaller slots where so many ranks share a host (from about 64 on).
-void fit_slots(CommShape& shape, const HostGroups& hosts) {
+uint64_t link_bytes_of_host(const CommShape& shape, const HostGroups& hosts) {
   uint64_t links = 0, link_bytes = 0;
   for (const auto& host : hosts) links = std::max<uint64_t>(links, host.size() * (host.size() - 1));
   for (const uint32_t slot : shape.slot_bytes) link_bytes += uint64_t(slot) * shape.slot_count;
-  if (links * link_bytes <= kLinkBytesOfHost) return;
-  const double part = double(kLinkBytesOfHost) / double(links * link_bytes);
+  return links * link_bytes;
+}
+
+// Larger slots for a network where there is room, smaller ones where so many ranks share a host
+// (from about 64 on).
+void fit_slots(CommShape& shape, const HostGroups& hosts) {
+  uint32_t& simple = shape.slot_bytes[int(kernels::Protocol::simple)];
+  const uint32_t usual = simple;
+  if (shape.path.used) simple = std::max(simple, kNetworkSlotBytes);
+  if (link_bytes_of_host(shape, hosts) > kLinkBytesOfHost) simple = usual;
+  const uint64_t all = link_bytes_of_host(shape, hosts);
+  if (all <= kLinkBytesOfHost) return;
+  const double part = double(kLinkBytesOfHost) / double(all);
   for (uint32_t& slot : shape.slot_bytes)
     if (slot > kLeastFittedSlot)
       slot = std::max(kLeastFittedSlot, uint32_t(double(slot) * part) / 64 * 64);
@@ -42,10 +52,7 @@ CommShape make_shape(int rank, std::span<const RankFacts> all_facts, const HostG
   std::copy(std::begin(settings.slot_bytes), std::end(settings.slot_bytes), shape.slot_bytes);
   shape.slot_count = settings.slot_count;
   shape.path = network_path(all_facts, hosts, settings);
-  if (settings.plans_slots) {
-    if (shape.path.used) shape.slot_bytes[int(kernels::Protocol::simple)] = kNetworkSlotBytes;
-    fit_slots(shape, hosts);
-  }
+  if (settings.plans_slots) fit_slots(shape, hosts);
   shape.all_on_one_host = hosts.size() == 1;
   shape.local = local_links(near, places);
   shape.lends = settings.single_copy;

@@ -156,16 +156,18 @@ Collective modelled(AlgorithmId algorithm, Collective collective) {
 constexpr double kNvlinkShare = 0.84;
 
 // Through the host's memory, which both GPUs cross PCIe for (fits of 2 and 4 x H100 and H200): a
-// launch, a hop, and what the begin of an operation gets of the bandwidth. Messages apart.
+// launch and a hop, of messages apart; and what the begin of an operation gets of the bandwidth, by
+// rings and trees, and where all goes to one peer at a time.
 struct HostRow {
   bool messages;
   Protocol protocol;
-  double base_us, hop_us, first_share;
+  double base_us, hop_us;
 };
-constexpr HostRow kHostRows[] = {{false, Protocol::simple, 10.6, 7.1, 0.75},
-                                 {false, Protocol::ll, 9.8, 4.5, 0.75},
-                                 {true, Protocol::simple, 4.5, 6.5, 0.62},
-                                 {true, Protocol::ll, 4.0, 3.9, 0.62}};
+constexpr HostRow kHostRows[] = {{false, Protocol::simple, 10.6, 7.1},
+                                 {false, Protocol::ll, 9.8, 4.5},
+                                 {true, Protocol::simple, 4.5, 6.5},
+                                 {true, Protocol::ll, 4.0, 3.9}};
+constexpr double kHostFirstShare = 0.75, kHostFirstShareOfPeer = 0.62;
 constexpr double kHostFirstBytes = 8 << 20;
 
 double bytes_us(const ModelInput& input, const Estimate& made) {
@@ -295,11 +297,13 @@ GpuPrediction predict_fifos(const ModelInput& input, const GpuQuery& q) {
   if (input.through_host && input.nodes == 1)
     for (const HostRow& host : kHostRows)
       if (host.protocol == q.protocol && host.messages == (q.algorithm == AlgorithmId::pairwise)) {
+        const auto over = kernels::algorithm(q.algorithm).over;
+        const bool to_peers = over == Over::rounds || over == Over::partners;
+        const double share = to_peers ? kHostFirstShareOfPeer : kHostFirstShare;
         base = host.base_us;
         latency = base + (latency - row.base_us) / row.hop_us[int(HopKind::pci)] * host.hop_us;
         const double bytes = double(moved_bytes(q.collective, q.nranks, q.bytes));
-        moving *=
-            1 + std::min(1.0, kHostFirstBytes / std::max(1.0, bytes)) * (1 / host.first_share - 1);
+        moving *= 1 + std::min(1.0, kHostFirstBytes / std::max(1.0, bytes)) * (1 / share - 1);
       }
   if (q.algorithm == AlgorithmId::tree) moving *= 1.5;
   if (const kernels::AlgorithmRow& text = kernels::algorithm(q.algorithm);

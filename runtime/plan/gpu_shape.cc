@@ -281,13 +281,16 @@ void offer_ll128(CommShape& shape) {
 // channels of 4 MiB 25 GB/s, of 1 MiB 32; 24 of 256 KiB 36).
 void fit_slots(CommShape& shape, const Settings& settings) {
   constexpr uint64_t kOfRank = 6 << 20, kLeastSlot = 32 << 10;
-  constexpr uint32_t kNvlinkSlot = 256 << 10;
+  constexpr uint32_t kNvlinkSlot = 256 << 10, kHostLines = 16 << 10;
   if (!settings.plans_slots || shape.model->nodes > 1 || shape.nranks == 1) return;
   uint32_t& slot = shape.slot_bytes[int(Protocol::simple)];
   if (shape.model->ring.type_intra == PathType::nvl) slot = std::min(slot, kNvlinkSlot);
   if (shape.model->ring.type_intra <= PathType::pxb) return;
   const uint64_t fits = kOfRank / shape.channels.size() / shape.slot_count / 4096 * 4096;
   slot = uint32_t(std::min<uint64_t>(slot, std::max(fits, kLeastSlot)));
+  // Of many channels none has much to carry by LL, and a container's /dev/shm may have only 64 MiB.
+  uint32_t& lines = shape.slot_bytes[int(Protocol::ll)];
+  if (settings.plans_ll_slots) lines = std::min(lines, kHostLines);
 }
 
 bool refuses_p2p(const Settings& settings) {

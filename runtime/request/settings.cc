@@ -128,6 +128,8 @@ Result<Settings> read_settings(const CommOptions& options) {
       slot_bytes(KnobId::buffsize, gpu ? kGpuSlotBytes[0] : kSimpleSlotBytes, s.slot_count));
   COLL_ASSIGN(const int64_t asked, base::knob_int(KnobId::buffsize));
   s.plans_slots = asked == 0;
+  COLL_ASSIGN(const int64_t asked_of_ll, base::knob_int(KnobId::ll_buffsize));
+  s.plans_ll_slots = asked_of_ll == 0;
   COLL_ASSIGN(s.slot_bytes[int(kernels::Protocol::ll)],
               slot_bytes(KnobId::ll_buffsize, gpu ? kGpuSlotBytes[1] : kLlSlotBytes, s.slot_count));
   if (gpu) {

@@ -16,6 +16,7 @@ struct Settings {
   uint32_t slot_bytes[kernels::kProtocolCount] = {};
   uint32_t slot_count = 8;
   bool plans_slots = true;     // slots of Simple as planned: no one asked for a size
+  bool plans_ll_slots = true;  // likewise of LL
   uint64_t window_bytes = 0;   // of a bank; 0: no windows
   uint64_t window_stride = 0;  // of addresses for a rank's user windows; 0: as chosen
   Choices choices;

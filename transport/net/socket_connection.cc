@@ -11,6 +11,7 @@
 #include "base/bell.h"
 #include "base/check.h"
 #include "base/format.h"
+#include "base/peer_closed.h"
 #include "base/socket.h"
 #include "transport/net/lane_helper.h"
 

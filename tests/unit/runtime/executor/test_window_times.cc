@@ -33,7 +33,8 @@ int launch_counted(const WindowLaunch& launch) {
     if (word(launch.memory.rank).load() < mine)
       launch.shared.reports->code = kernels::ReportCode::timeout;
     // So much longer by what is moved that no other work makes it look shorter.
-    base::sleep_until(Deadline::after_ns(10'000 + int64_t(launch.work.count * 20)));
+    base::sleep_until(Deadline::after_ns(
+        10'000 + std::min<int64_t>(int64_t(launch.work.count * 100), 4'000'000)));
   });
 }
 int launch_refused(const WindowLaunch&) {

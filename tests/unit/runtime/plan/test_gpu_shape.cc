@@ -264,6 +264,11 @@ TEST_CASE("shapes of GPU ranks: slots as the links between them want them", "[gp
   const uint64_t fits = (6u << 20) / 16 / host.settings.slot_count / 4096 * 4096;
   CHECK(slot(host, 512 << 10, true) == std::min<uint64_t>(fits, 512 << 10));
   CHECK(slot(host, 512 << 10, false) == 512 << 10);
+  host.settings.slot_bytes[1] = 64 << 10;
+  host.settings.plans_slots = true;
+  CHECK(host.shapes()[0].slot_bytes[1] == 16 << 10);
+  host.settings.plans_ll_slots = false;
+  CHECK(host.shapes()[0].slot_bytes[1] == 64 << 10);
 }
 
 TEST_CASE("hosts say which network devices may reach which GPU's memory", "[gpu][shape]") {

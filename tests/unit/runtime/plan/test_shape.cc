@@ -167,6 +167,7 @@ TEST_CASE("links between all ranks of a host fit into its memory", "[shape]") {
     const CommShape shape = hypothetical_shape(processors, 2, ranks, settings);
     return std::pair(shape.slot_bytes[0], shape.slot_bytes[1]);
   };
+  CHECK(slots(32) == std::pair(512u << 10, 16u << 10));  // a network's are larger where they fit
   CHECK(slots(60) == std::pair(128u << 10, 16u << 10));
   for (const int ranks : {64, 128, 256, 1024}) {
     const auto [simple, ll] = slots(ranks);
