@@ -19,7 +19,8 @@ inline bool says(const Error& error, std::string_view words) {
 }
 
 // Every rank is refused, with this code and these words.
-inline void check_refused(const GpuJob& job, ErrorCode code, std::vector<std::string> words) {
+inline void check_refused(const GpuJob& job, ErrorCode code,
+                          const std::vector<std::string>& words) {
   const auto results = try_gpu_job(job);
   for (size_t r = 0; r < results.size(); ++r) {
     REQUIRE_FALSE(results[r]);
