@@ -53,10 +53,27 @@ class Machine {
   std::deque<base::ScopedVariable> variables_;
 };
 
+// So much longer by what is moved that no other work makes it look shorter.
+int launch_slowly(const kernels::cuda::WindowLaunch& launch) {
+  if (const int error = host_launcher().launch_window(launch); error != 0) return error;
+  return fake_cuda::enqueue(launch.stream, [count = launch.work.count] {
+    base::sleep_until(Deadline::after_ns(std::min<int64_t>(int64_t(count * 100), 2'000'000)));
+  });
+}
+const kernels::cuda::Launcher& slow_launcher() {
+  static const kernels::cuda::Launcher slow = [] {
+    kernels::cuda::Launcher table = host_launcher();
+    table.launch_window = launch_slowly;
+    return table;
+  }();
+  return slow;
+}
+
 // What an all-reduce of so many floats is expected to take, the same on all ranks.
 double expected_us(int ranks, uint64_t count, bool recalibrate = false) {
   std::vector<double> us(size_t(ranks), 0);
   GpuJob job = job_of(ranks);
+  job.launcher = &slow_launcher();
   job.options.calibrate = true;
   job.options.recalibrate = recalibrate;
   CHECK(with_gpu_ranks(job, [&](Communicator& c, Complaints& complaints) {
