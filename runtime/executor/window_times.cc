@@ -20,7 +20,7 @@ using transport::DeviceStream;
 // of it is done twice.
 constexpr int kLaunches = 32, kTimes = 2, kPasses = 2;
 constexpr uint64_t kLargeBytes = 1 << 20;  // from here on few do
-constexpr int64_t kTimedTimeoutNs = 1'000'000'000;
+constexpr int64_t kTimedTimeoutNs = 5'000'000'000;
 
 struct TimesOutcome : JointOutcome {
   GpuCalibration found;

@@ -34,7 +34,7 @@ int launch_counted(const WindowLaunch& launch) {
       launch.shared.reports->code = kernels::ReportCode::timeout;
     // So much longer by what is moved that no other work makes it look shorter.
     base::sleep_until(Deadline::after_ns(
-        10'000 + std::min<int64_t>(int64_t(launch.work.count * 100), 4'000'000)));
+        10'000 + std::min<int64_t>(int64_t(launch.work.count * 400), 8'000'000)));
   });
 }
 int launch_refused(const WindowLaunch&) {
