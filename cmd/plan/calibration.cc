@@ -8,6 +8,34 @@
 namespace collctl::cmd {
 namespace {
 
+Result<bool> is_used() {
+  COLL_ASSIGN(const int64_t used, base::knob_int(base::KnobId::calibrate));
+  return used != 0;
+}
+
+// A line; `none`: in words, where nothing is kept.
+template <class Measured>
+std::string kept_text(const char* what, bool used, const runtime::Kept<Measured>& kept,
+                      const char* none) {
+  std::string text = none;
+  if (!used)
+    text = "not used (COLLCTL_CALIBRATE=0)";
+  else if (!kept.problem.empty())
+    text = base::printable(kept.problem);
+  else if (kept.found.measured())
+    text = describe(kept.found) + format(" ({})", base::printable(kept.path));
+  return format("# {}: {}\n", what, text);
+}
+constexpr const char *kConstants = "none, constants are used", *kOfGpus = "calibration of GPUs";
+
+// Begins the object.
+template <class Measured>
+void begin_kept(const char* key, bool used, const runtime::Kept<Measured>& kept, JsonWriter& json) {
+  json.key(key).begin_object().field("used", used && kept.found.measured());
+  json.field("path", kept.path);
+  if (!kept.problem.empty()) json.field("problem", kept.problem);
+}
+
 void write_kernels(const runtime::GpuCalibration& c, JsonWriter& json) {
   if (c.launch_us > 0) json.field("launch_us", double(c.launch_us));
   json.key("kernels").begin_array();
@@ -26,32 +54,21 @@ void write_kernels(const runtime::GpuCalibration& c, JsonWriter& json) {
 
 Result<ShownCalibration> shown_calibration() {
   ShownCalibration shown;
-  COLL_ASSIGN(const int64_t used, base::knob_int(base::KnobId::calibrate));
-  shown.used = used != 0;
+  COLL_ASSIGN(shown.used, is_used());
   shown.kept = runtime::kept_calibration(base::host_processors());
   return shown;
 }
 
 std::string calibration_text(const ShownCalibration& shown) {
-  const runtime::KeptCalibration& kept = shown.kept;
-  std::string text = "none, constants are used";
-  if (!shown.used)
-    text = "not used (COLLCTL_CALIBRATE=0)";
-  else if (!kept.problem.empty())
-    text = base::printable(kept.problem);
-  else if (kept.found.measured())
-    text = describe(kept.found) + format(" ({})", base::printable(kept.path));
-  else if (!kept.path.empty())
-    text = "none yet, the first job of CPU ranks measures this machine";
-  return "# calibration: " + text + "\n";
+  return kept_text("calibration", shown.used, shown.kept,
+                   shown.kept.path.empty()
+                       ? kConstants
+                       : "none yet, the first job of CPU ranks measures this machine");
 }
 
 void write_calibration(const ShownCalibration& shown, JsonWriter& json) {
-  const runtime::KeptCalibration& kept = shown.kept;
-  const runtime::Calibration& found = kept.found;
-  json.key("calibration").begin_object().field("used", shown.used && found.measured());
-  json.field("path", kept.path);
-  if (!kept.problem.empty()) json.field("problem", kept.problem);
+  const runtime::Calibration& found = shown.kept.found;
+  begin_kept("calibration", shown.used, shown.kept, json);
   if (found.measured()) {
     json.key("line_us").begin_array();
     for (const float us : found.line_us) json.value(double(us));
@@ -68,42 +85,29 @@ void write_calibration(const ShownCalibration& shown, JsonWriter& json) {
 
 Result<ShownWindows> shown_windows(const runtime::ModelInput& model, bool pinned) {
   ShownWindows shown;
-  COLL_ASSIGN(const int64_t used, base::knob_int(base::KnobId::calibrate));
-  shown.used = used != 0;
+  COLL_ASSIGN(shown.used, is_used());
   shown.in_table = has_window_table(model, pinned);
   shown.kept = runtime::kept_windows(window_signature(model, pinned, base::host_processors()));
   return shown;
 }
 
 std::string windows_text(const ShownWindows& shown) {
-  const runtime::KeptWindows& kept = shown.kept;
-  std::string text = "none, constants are used";
-  if (!shown.used)
-    text = "not used (COLLCTL_CALIBRATE=0)";
-  else if (!kept.problem.empty())
-    text = base::printable(kept.problem);
-  else if (kept.found.measured())
-    text = describe(kept.found) + format(" ({})", base::printable(kept.path));
-  else if (shown.in_table)
-    text = "not needed, the model has figures of such GPUs";
-  else if (!kept.path.empty())
-    text = "none yet, the first job of these GPUs measures them";
-  return "# calibration of GPUs: " + text + "\n";
+  const char* none =
+      shown.kept.path.empty() ? kConstants : "none yet, the first job of these GPUs measures them";
+  if (shown.in_table) none = "not needed, the model has figures of such GPUs";
+  return kept_text(kOfGpus, shown.used, shown.kept, none);
 }
 
 void write_windows(const ShownWindows& shown, JsonWriter& json) {
-  const runtime::KeptWindows& kept = shown.kept;
-  json.key("gpu_calibration").begin_object();
-  json.field("used", shown.used && kept.found.measured()).field("path", kept.path);
-  if (!kept.problem.empty()) json.field("problem", kept.problem);
-  write_kernels(kept.found, json);
+  begin_kept("gpu_calibration", shown.used, shown.kept, json);
+  write_kernels(shown.kept.found, json);
   json.end_object();
 }
 
 std::string all_windows_text() {
   std::string text;
   for (const auto& kept : runtime::all_kept_windows(base::host_processors()))
-    text += format("# calibration of GPUs: {}: {}\n",
+    text += format("# {}: {}: {}\n", kOfGpus,
                    base::printable(kept.signature.substr(kept.signature.rfind("; ") + 2)),
                    describe(kept.c));
   return text;

@@ -203,10 +203,7 @@ Status calibrate(JobPlan& plan, runtime::CommShape& shape) {
   if (!plan.view.live || !shape.model->known || !(shape.gpu_window || shape.pinned_window))
     return {};
   COLL_ASSIGN(plan.windows, shown_windows(*shape.model, shape.pinned_window));
-  if (!plan.windows->used) return {};
-  runtime::ModelInput model = *shape.model;
-  model.windows = plan.windows->kept.found;
-  shape.model = std::make_shared<const runtime::ModelInput>(std::move(model));
+  if (plan.windows->used) count_with(shape, plan.windows->kept.found);
   return {};
 }
 

@@ -229,13 +229,14 @@ Status Communicator::Start::calibrate_windows() {
                                         : shape.no_window);
     return {};
   }
-  const std::string signature = window_signature(*shape.model, pinned, base::host_processors());
+  std::string signature;  // the first rank's, who alone reads and keeps
   struct Known {
     GpuCalibration found;
     int32_t wanted = 0;  // to be measured now
   };
   std::vector<Known> of_rank(size_t(s_.size));
   if (s_.rank == 0) {
+    signature = window_signature(*shape.model, pinned, base::host_processors());
     const KeptWindows kept = kept_windows(signature);
     of_rank[0].found = kept.found;
     const bool unknown = !kept.found.measured() && !has_window_table(*shape.model, pinned);
@@ -250,10 +251,7 @@ Status Communicator::Start::calibrate_windows() {
     COLL_ASSIGN(found, measured_windows(signature));
   }
   sanitize(found);
-  if (!found.measured()) return {};
-  ModelInput model = *shape.model;
-  model.windows = found;
-  shape.model = std::make_shared<const ModelInput>(std::move(model));
+  if (found.measured()) count_with(shape, found);
   return {};
 }
 

@@ -342,6 +342,12 @@ void goes_through_host(CommShape& shape) {
   shape.model = std::make_shared<const ModelInput>(std::move(model));
 }
 
+void count_with(CommShape& shape, const GpuCalibration& windows) {
+  ModelInput model = *shape.model;
+  model.windows = windows;
+  shape.model = std::make_shared<const ModelInput>(std::move(model));
+}
+
 std::string no_p2p_text(const std::vector<NoP2p>& pairs) {
   return pairs.empty()
              ? ""

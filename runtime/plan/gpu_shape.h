@@ -86,6 +86,8 @@ int least_channels(std::span<const topology::ClusterNode> kinds, int nodes, bool
 
 // Its GPUs have no P2P after all: the model counts the way through their hosts' memory.
 void goes_through_host(CommShape& shape);
+// And what was measured of their windows.
+void count_with(CommShape& shape, const GpuCalibration& windows);
 
 // Of rank 0 of a job that does not run: as make_gpu_shape has it where GPUs share memory by
 // descriptor and the test of LL128 passes. Pure.

@@ -3,8 +3,7 @@
 
 #include <cstring>
 
-#include "runtime/window/device_window.h"
-#include "tests/unit/runtime/bootstrap/bootstrap_job.h"
+#include "tests/unit/runtime/executor/rank_window.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 
 using namespace collctl;
@@ -80,21 +79,8 @@ std::vector<std::string> torn_stores_of(const Ranks& ranks) {
   const Job job({.size = ranks.count});
   require_all_ok(job.run([&](Bootstrap& bootstrap) -> Status {
     const int me = bootstrap.rank();
-    COLL_ASSIGN(const transport::DevicePointer device, transport::Device::open(me));
-    std::vector<transport::PeerInfo> peers(size_t(ranks.count));
-    peers[size_t(me)].bus_id = device->facts().bus_number;
-    COLL_TRY(bootstrap.all_gather(peers.data(), sizeof(transport::PeerInfo), soon()));
-    std::string why_not;
-    COLL_ASSIGN(const DeviceWindow::Made made, DeviceWindow::make({.rank = me,
-                                                                   .nranks = ranks.count,
-                                                                   .part_bytes = 200'000,
-                                                                   .comm_hash = 77,
-                                                                   .device = device,
-                                                                   .peers = peers,
-                                                                   .bootstrap = &bootstrap},
-                                                                  why_not, soon()));
-    const auto& window = made.window;
-    COLL_TRY(expect(window != nullptr, "a window, not: " + why_not));
+    COLL_ASSIGN(const RankWindow made, make_rank_window(bootstrap, 200'000));
+    const auto& [device, window] = made;
     const kernels::cuda::PeerMemory memory = window->memory();
     TornStoreOptions options = torn_stores_in_window(memory, window->part_bytes());
     options.device = device;

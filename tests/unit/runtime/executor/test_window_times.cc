@@ -1,8 +1,7 @@
 // Timing window kernels of the first and the last rank, as threads over the fake driver's GPUs.
 #include "runtime/executor/window_times.h"
 
-#include "runtime/window/device_window.h"
-#include "tests/unit/runtime/bootstrap/bootstrap_job.h"
+#include "tests/unit/runtime/executor/rank_window.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 
 using namespace collctl;
@@ -62,25 +61,12 @@ std::vector<WindowTimes> times_of(const Timed& timed) {
   const Job job({.size = timed.ranks});
   require_all_ok(job.run([&](Bootstrap& bootstrap) -> Status {
     const int me = bootstrap.rank();
-    COLL_ASSIGN(const transport::DevicePointer device, transport::Device::open(me));
-    std::vector<transport::PeerInfo> peers(size_t(timed.ranks));
-    peers[size_t(me)].bus_id = device->facts().bus_number;
-    COLL_TRY(bootstrap.all_gather(peers.data(), sizeof(transport::PeerInfo), soon()));
-    std::string why_not;
-    COLL_ASSIGN(const DeviceWindow::Made made, DeviceWindow::make({.rank = me,
-                                                                   .nranks = timed.ranks,
-                                                                   .part_bytes = kPartBytes,
-                                                                   .comm_hash = 77,
-                                                                   .device = device,
-                                                                   .peers = peers,
-                                                                   .bootstrap = &bootstrap},
-                                                                  why_not, soon()));
-    COLL_TRY(expect(made.window != nullptr, "a window, not: " + why_not));
+    COLL_ASSIGN(const RankWindow made, make_rank_window(bootstrap, kPartBytes));
     Launcher launcher = host_launcher();
     launcher.window_part_bytes = [](int) { return kUsedBytes; };
     launcher.launch_window = me == timed.ranks - 1 ? timed.last_launch : launch_counted;
     const kernels::cuda::PeerMemory memory = made.window->memory();
-    COLL_ASSIGN(WindowTimes times, time_windows({.device = device,
+    COLL_ASSIGN(WindowTimes times, time_windows({.device = made.device,
                                                  .launcher = &launcher,
                                                  .bootstrap = &bootstrap,
                                                  .memory = memory,
