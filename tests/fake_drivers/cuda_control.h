@@ -55,5 +55,8 @@ int owner_of(const void* at);
 // thread of the stream, is recorded into a graph while the stream captures, and runs at each launch
 // of that graph. Returns the driver's code.
 int enqueue(void* stream, std::function<void()> work);
+// Called by such work: what it takes by the GPU's clock. Between two events of a stream whose works
+// say so, that is what passed; otherwise the host's clock counts.
+void take_us(double us);
 
 }  // namespace fake_cuda
