@@ -12,11 +12,11 @@
 //     unless kFifoProxyReads is set, head frees slots as always.
 //     Host threads and proxies write records for LL as well, before the lines: whoever has seen a
 //     line may ask there how many there are.
-// Simple with kFifoLends: a record of kSlotLends says that the slot holds a Lent instead of data.
-// The producer keeps that memory as it is until the slot is freed; when it gives up before, it
-// writes kSlotTakenBack, and what was read meanwhile is void. Ownership: the Link that made it owns
-// all memory and outlives every use. `step` is this end's own count, loaded when a block opens the
-// fifo and stored back when it closes.
+// Simple with kFifoLends or kFifoSendsLent: a record of kSlotLends says that the slot holds a Lent
+// instead of data. The producer keeps that memory as it is until the slot is freed; when it gives
+// up before, it writes kSlotTakenBack, and what was read meanwhile is void. Ownership: the Link
+// that made it owns all memory and outlives every use. `step` is this end's own count, loaded when
+// a block opens the fifo and stored back when it closes.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -63,6 +63,9 @@ inline constexpr uint8_t kFifoProxyWrites = 2;  // a proxy produces
 inline constexpr uint8_t kFifoReduces = 4;
 // The consumer can read the memory of the producer's process (base/peer_memory.h).
 inline constexpr uint8_t kFifoLends = 8;
+// At the producer: the proxy sends out of any memory of this process. A Lent is one slice, and
+// arrives as one that was copied into its slot.
+inline constexpr uint8_t kFifoSendsLent = 16;
 
 struct Fifo {
   uint8_t* slots;

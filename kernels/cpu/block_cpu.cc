@@ -107,15 +107,27 @@ uint64_t CpuBlock::recv_chunk() {
 }
 
 bool CpuBlock::lend(const uint8_t* from, uint64_t bytes) {
-  FifoEnd& end = send_[0];
-  if (!wait_for_slot(end)) return false;
+  if (!wait_for_slot(send_[0])) return false;
+  put_lent(send_[0], from, bytes);
+  return true;
+}
+
+void CpuBlock::put_lent(FifoEnd& end, const uint8_t* from, uint64_t bytes) {
   const Lent lent{reinterpret_cast<uintptr_t>(from), bytes};
   std::memcpy(end.data(), &lent, sizeof lent);
   std::vector<LentUntil>& all = work_.context.lent;
   if (all.empty() || all.back().fifo != end.fifo) all.push_back({end.fifo, 0});
   all.back().head = end.step + 1;
   publish(end, kSlotLends, true);
-  return true;
+}
+
+// What a ring has in its input or output and sends from there nobody writes again before the peer
+// has it, and messages are not written at all. Other algorithms reduce into what they still send.
+bool CpuBlock::lends_slice(const Motion& motion, uint64_t bytes) const {
+  const bool ring = work_.work.algorithm == AlgorithmId::ring;
+  return send_count_ == 1 && (send_[0].fifo->flags & kFifoSendsLent) != 0 &&
+         bytes >= kLentSliceBytes && (ring || work_.work.algorithm == AlgorithmId::pairwise) &&
+         (motion.out != nullptr || (!motion.receive && motion.divisor <= 1));
 }
 
 bool CpuBlock::borrow(uint8_t* to, uint64_t bytes) {
@@ -175,10 +187,11 @@ bool CpuBlock::move_simple_slice(const Motion& motion, uint64_t bytes) {
   void* destinations[kMaxFanOut + 1];
   int destination_count = 0;
   for (int i = 0; i < recvs; ++i) received[i] = recv_[i].data();
+  const bool lends = sends > 0 && lends_slice(motion, bytes);
   if (motion.out != nullptr) destinations[destination_count++] = motion.out;
-  for (int i = 0; i < sends; ++i) destinations[destination_count++] = send_[i].data();
+  for (int i = 0; i < sends && !lends; ++i) destinations[destination_count++] = send_[i].data();
   // The two halves of a split tree share a context, and so its pace.
-  const bool paced = sends > 0 && fault == FaultKind::none && bytes >= kStreamedBytes &&
+  const bool paced = sends > 0 && !lends && fault == FaultKind::none && bytes >= kStreamedBytes &&
                      (send_[0].fifo->flags & kFifoProxyReads) == 0 &&
                      work_.work.algorithm != AlgorithmId::tree_split &&
                      work_.work.algorithm != AlgorithmId::collnet;
@@ -189,7 +202,10 @@ bool CpuBlock::move_simple_slice(const Motion& motion, uint64_t bytes) {
   else
     combine(motion, received, recvs, destinations, destination_count, bytes, fault);
 
-  for (int i = 0; i < sends; ++i) publish(send_[i], uint32_t(bytes), true);
+  if (lends)
+    put_lent(send_[0], motion.out != nullptr ? motion.out : motion.in, bytes);
+  else
+    for (int i = 0; i < sends; ++i) publish(send_[i], uint32_t(bytes), true);
   for (int i = 0; i < recvs; ++i) release(recv_[i]);
   return true;
 }

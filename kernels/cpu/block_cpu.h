@@ -17,6 +17,8 @@ namespace collctl::kernels {
 // A message to a peer that can read this process's memory is lent: its chunks are so large, each is
 // one step, and the work ends when all were read.
 inline constexpr uint64_t kLentBytes = 4 << 20;
+// Where a proxy sends out of any memory, a slice from here on. The work ends when it was sent.
+inline constexpr uint64_t kLentSliceBytes = 16 << 10;
 // Waits until what the work has lent was read; takes it back where the work failed.
 void end_lending(CpuWork& work);
 
@@ -99,6 +101,8 @@ class CpuBlock {
 
   void move(const Motion& motion, uint64_t n);
   bool lend(const uint8_t* from, uint64_t bytes);
+  bool lends_slice(const Motion& motion, uint64_t bytes) const;
+  void put_lent(FifoEnd& end, const uint8_t* from, uint64_t bytes);
   bool borrow(uint8_t* to, uint64_t bytes);
   bool move_simple_slice(const Motion& motion, uint64_t bytes);
   bool move_ll_slice(const Motion& motion, uint64_t bytes);

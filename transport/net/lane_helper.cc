@@ -54,19 +54,14 @@ void LaneHelper::run(SocketConnection& connection) {
 void LaneHelper::rest(SocketConnection& connection) {
   sleeps_.exchange(1, std::memory_order_acq_rel);
   std::vector<pollfd> fds{{bell_.get(), POLLIN, 0}};
-  bool work = false;
   for (const int index : lanes_) {
     const SocketLane& lane = *connection.lanes_[size_t(index)];
     if (lane.closed()) continue;
-    // A push since the last look shows as POLLOUT, a receive posted for a stalled message here.
-    work |= lane.stalled() && connection.can_place(lane.stalled_header());
-    fds.push_back(
-        {lane.fd(), short((lane.stalled() ? 0 : POLLIN) | (lane.sending() ? POLLOUT : 0)), 0});
+    // A push since the last look shows as POLLOUT.
+    fds.push_back({lane.fd(), short(POLLIN | (lane.sending() ? POLLOUT : 0)), 0});
   }
-  if (!work) {
-    Result<int> ready = base::poll_fds(fds, Deadline::after_seconds(1));
-    if (!ready) connection.fail(connection.lost(ready.error()));
-  }
+  Result<int> ready = base::poll_fds(fds, Deadline::after_seconds(1));
+  if (!ready) connection.fail(connection.lost(ready.error()));
   sleeps_.store(0, std::memory_order_release);
   base::drain_bell(bell_.get());
 }

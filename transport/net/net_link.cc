@@ -1,6 +1,8 @@
 #include "transport/net/net_link.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstring>
 
 #include "base/bell.h"
 #include "base/clock.h"
@@ -132,6 +134,8 @@ Status NetLink::make_stage(Protocol protocol, void* block, const FifoLayout& lay
   Stage& stage = stages_[size_t(protocol)];
   stage.fifo = fifo_end(block, layout, protocol, spec_);
   stage.fifo.flags = sending() ? kernels::kFifoProxyReads : kernels::kFifoProxyWrites;
+  if (sending() && protocol == Protocol::simple && connection_->sends_from_anywhere())
+    stage.fifo.flags |= kernels::kFifoSendsLent;
   stage.requests.resize(geometry.slot_count, kNoRequest);
   // The rank whose data it is can wake this one's driver.
   if (spec_.relay != nullptr)
@@ -210,7 +214,15 @@ Status NetLink::post(Stage& stage, bool& moved) {
 
 Result<NetRequest> NetLink::post_send(Stage& stage) {
   const uint64_t step = stage.posted;
-  uint32_t bytes = stage.fifo.records[stage.index(step)].bytes;
+  uint32_t bytes = std::atomic_ref(stage.fifo.records[stage.index(step)].bytes).load();
+  const uint8_t* from = stage.slot(step);
+  if (bytes == kernels::kSlotTakenBack) return kNoRequest;  // its operation has failed
+  if (bytes == kernels::kSlotLends) {
+    kernels::Lent lent;
+    std::memcpy(&lent, from, sizeof lent);
+    from = reinterpret_cast<const uint8_t*>(lent.address);  // NOLINT(performance-no-int-to-ptr)
+    bytes = uint32_t(std::min<uint64_t>(lent.bytes, UINT32_MAX));
+  }
   if (bytes > stage.fifo.slot_bytes || bytes % stage.line_bytes() != 0)
     return Error(ErrorCode::defect, format("step {} claims {} bytes in a slot of {}", step, bytes,
                                            stage.fifo.slot_bytes));
@@ -219,7 +231,7 @@ Result<NetRequest> NetLink::post_send(Stage& stage) {
     stage.packed = step + 1;  // so that a post that found no credit does not pack again
     bytes /= 2;
   }
-  return connection_->post_send(int(stage.fifo.protocol), stage.slot(step), bytes, stage.memory);
+  return connection_->post_send(int(stage.fifo.protocol), from, bytes, stage.memory);
 }
 
 Result<NetRequest> NetLink::post_recv(Stage& stage) {

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/bell.h"
 #include "base/check.h"
@@ -22,6 +23,10 @@ namespace {
 constexpr uint32_t kControlMessages = 64;  // room in a lane's queue for credits and goodbyes
 constexpr uint32_t kLookAtAllRounds = 64;  // a send end that is not starved reads this rarely
 constexpr int kSocketShift = 24;
+// A credit costs as much as a message. While what was sent without one is little, it may be so many
+// windows; the receive end keeps what comes before its receive is posted.
+constexpr uint32_t kWindowsAhead = 4;
+constexpr uint64_t kBytesAhead = 64 << 10;
 
 constexpr WireHeader control(WireKind kind, int stream, uint64_t sequence) {
   return {kWireMagic, kind, uint8_t(stream), 0, sequence};
@@ -43,6 +48,8 @@ SocketConnection::SocketConnection(const NetEnd& end, std::vector<base::Fd> sock
     stream.limits = end.streams[i];
     stream.slots = std::vector<Slot>(stream.limits.window);
     stream.next.resize(sockets.size());
+    stream.early.resize(kWindowsAhead * stream.limits.window);
+    stream.totals.resize(kWindowsAhead * stream.limits.window + 1);
     for (size_t lane = 0; lane < sockets.size(); ++lane) stream.next[lane] = lane;
     capacity += stream.limits.window;
   }
@@ -81,6 +88,7 @@ Result<NetRequest> SocketConnection::post_send(int stream_index, const void* dat
   Slot& slot = stream.slots[index];
   slot.bytes = bytes;
   slot.done.store(0, std::memory_order_relaxed);
+  add_to_total(stream, sequence, bytes);
   stream.posted.store(sequence + 1, std::memory_order_release);
   push(int(lane), {kWireMagic, WireKind::data, uint8_t(stream_index), bytes, sequence}, data);
   return uint32_t(stream_index) << kSocketShift | index;
@@ -88,9 +96,19 @@ Result<NetRequest> SocketConnection::post_send(int stream_index, const void* dat
 
 bool SocketConnection::has_credit(const Stream& stream) const {
   // Pairs with the release in place_credit(): the peer posted that many receives again.
-  return stream.posted.load(std::memory_order_relaxed) -
-             stream.credit.load(std::memory_order_acquire) <
-         stream.limits.window;
+  const uint64_t credit = stream.credit.load(std::memory_order_acquire);
+  const uint64_t posted = stream.posted.load(std::memory_order_relaxed), ahead = posted - credit;
+  if (ahead < stream.limits.window) return true;
+  return ahead < uint64_t(kWindowsAhead) * stream.limits.window &&
+         total(stream, posted) - total(stream, credit) <= kBytesAhead;
+}
+
+uint64_t SocketConnection::total(const Stream& stream, uint64_t messages) {
+  return messages == 0 ? 0 : stream.totals[(messages - 1) % stream.totals.size()];
+}
+
+void SocketConnection::add_to_total(Stream& stream, uint64_t message, uint32_t bytes) {
+  stream.totals[message % stream.totals.size()] = total(stream, message) + bytes;
 }
 
 Result<NetRequest> SocketConnection::post_recv(int stream_index, void* data, uint32_t capacity,
@@ -104,20 +122,23 @@ Result<NetRequest> SocketConnection::post_recv(int stream_index, void* data, uin
   slot.bytes = capacity;
   slot.done.store(0, std::memory_order_relaxed);
   stream.posted.store(sequence + 1, std::memory_order_release);
+  // Helpers may be about to keep it.
+  if (!helpers_.empty() || stream.early_count.load(std::memory_order_relaxed) > 0)
+    settle(stream, sequence, false);
   tell_credit(stream_index, stream);
-  for (auto& helper : helpers_)
-    if (helper->serves(int(sequence % lanes_.size()))) helper->wake();
   return uint32_t(stream_index) << kSocketShift | index;
 }
 
-// Credits cost a message each, so they are told for half a window at once: the send end still has
-// the other half, and at the latest all are told when every message has been taken.
+// Told for half a window, the send end still has the other half; for two windows, of four, where
+// they were few bytes. Whatever was taken and not told is less than either lets a send end wait for.
 void SocketConnection::tell_credit(int index, Stream& stream) {
   const uint64_t posted = stream.posted.load(std::memory_order_relaxed);
-  if (posted <= stream.limits.window || lanes_[0]->peer_done()) return;
-  const uint64_t reposted = posted - stream.limits.window;
-  if (reposted - stream.told.load(std::memory_order_relaxed) <
-      std::max(1u, stream.limits.window / 2))
+  const uint32_t window = stream.limits.window;
+  if (posted <= window || lanes_[0]->peer_done()) return;
+  const uint64_t reposted = posted - window, told = stream.told.load(std::memory_order_relaxed);
+  if (reposted - told < std::max(1u, window / 2)) return;
+  if (reposted - told < uint64_t(kWindowsAhead / 2) * window &&
+      total(stream, reposted) - total(stream, told) < kBytesAhead / 2)
     return;
   stream.told.store(reposted, std::memory_order_release);
   push(0, control(WireKind::credit, index, reposted), nullptr);
@@ -134,6 +155,8 @@ Result<NetDone> SocketConnection::test(NetRequest request) {
   Stream& stream = streams_[request >> kSocketShift];
   const uint32_t index = request & ((1u << kSocketShift) - 1);
   if (stream.tested % stream.limits.window != index || !oldest_done(stream)) return NetDone{};
+  if (direction_ == Direction::recv)
+    add_to_total(stream, stream.tested, stream.slots[index].bytes);
   ++stream.tested;
   return NetDone{.done = true, .bytes = stream.slots[index].bytes};
 }
@@ -189,13 +212,13 @@ Result<bool> SocketConnection::pump(int index, bool with_input) {
   return moved;
 }
 
-Result<Placement> SocketConnection::place(int lane, const WireHeader& header) {
+Result<uint8_t*> SocketConnection::place(int lane, const WireHeader& header) {
   if (header.stream >= streams_.size() || streams_[header.stream].limits.window == 0)
     return Error(ErrorCode::lost, format("a message on unknown stream {}", int(header.stream)));
   Stream& stream = streams_[header.stream];
   if (direction_ == Direction::send) {
     COLL_TRY(place_credit(stream, header));
-    return Placement{};
+    return static_cast<uint8_t*>(nullptr);
   }
   if (header.kind != WireKind::data || header.sequence != stream.next[size_t(lane)])
     return Error(ErrorCode::lost, format("message {} where {} was expected", header.sequence,
@@ -204,16 +227,46 @@ Result<Placement> SocketConnection::place(int lane, const WireHeader& header) {
     return Error(ErrorCode::lost, format("a message of {} bytes where only {} fit", header.bytes,
                                          stream.limits.max_bytes));
   // Pairs with the release in tell_credit(): a peer can know of no more than that.
-  if (header.sequence - stream.told.load(std::memory_order_acquire) >= stream.limits.window)
-    return Error(ErrorCode::lost, "more messages than posted receives");
-  if (!can_place(header)) return Placement{.to = nullptr, .later = true};
-  return Placement{.to = stream.slots[header.sequence % stream.limits.window].data, .later = false};
+  if (header.sequence - stream.told.load(std::memory_order_acquire) >=
+      uint64_t(kWindowsAhead) * stream.limits.window)
+    return Error(ErrorCode::lost, "more messages than it has credit for");
+  // Pairs with the release in post_recv: the slot's address is written.
+  if (header.sequence >= stream.posted.load(std::memory_order_acquire)) {
+    const std::scoped_lock lock(early_mutex_);
+    if (header.sequence >= stream.posted.load(std::memory_order_acquire))
+      return keep_early(stream, header);
+  }
+  return stream.slots[header.sequence % stream.limits.window].data;
 }
 
-// Checked by place() before: the stream is in use.
-bool SocketConnection::can_place(const WireHeader& header) const {
-  // Pairs with the release in post_recv: the slot's address is written.
-  return header.sequence < streams_[header.stream].posted.load(std::memory_order_acquire);
+Result<uint8_t*> SocketConnection::keep_early(Stream& stream, const WireHeader& header) {
+  if (stream.early_bytes + header.bytes >
+      uint64_t(stream.limits.window) * stream.limits.max_bytes + kBytesAhead)
+    return Error(ErrorCode::lost, "more bytes than it has credit for");
+  Early& early = stream.early[header.sequence % stream.early.size()];
+  COLL_CHECK(!early.waits);  // its number has no credit before that of this place was consumed
+  early = {.bytes = std::make_unique_for_overwrite<uint8_t[]>(header.bytes),
+           .sequence = header.sequence,
+           .size = header.bytes,
+           .waits = true};
+  stream.early_bytes += header.bytes;
+  stream.early_count.fetch_add(1, std::memory_order_relaxed);
+  return early.bytes.get();
+}
+
+bool SocketConnection::settle(Stream& stream, uint64_t sequence, bool whole) {
+  const std::scoped_lock lock(early_mutex_);
+  Early& early = stream.early[sequence % stream.early.size()];
+  if (!early.waits || early.sequence != sequence) return false;
+  early.whole |= whole;
+  if (!early.whole || sequence >= stream.posted.load(std::memory_order_acquire)) return true;
+  if (early.size > 0)
+    std::memcpy(stream.slots[sequence % stream.limits.window].data, early.bytes.get(), early.size);
+  finish(stream, sequence, early.size);
+  stream.early_bytes -= early.size;
+  early = {};
+  stream.early_count.fetch_sub(1, std::memory_order_relaxed);
+  return true;
 }
 
 Status SocketConnection::place_credit(Stream& stream, const WireHeader& header) {
@@ -230,17 +283,20 @@ void SocketConnection::arrived(int lane, const WireHeader& header) {
     ring_driver();  // credit
     return;
   }
-  streams_[header.stream].next[size_t(lane)] += lanes_.size();
-  finish(header, header.bytes);
+  Stream& stream = streams_[header.stream];
+  stream.next[size_t(lane)] += lanes_.size();
+  if (stream.early_count.load(std::memory_order_relaxed) == 0 ||
+      !settle(stream, header.sequence, true))
+    finish(stream, header.sequence, header.bytes);
 }
 
 void SocketConnection::sent(const WireHeader& header) {
-  if (header.kind == WireKind::data) finish(header, header.bytes);
+  if (header.kind == WireKind::data)
+    finish(streams_[header.stream], header.sequence, header.bytes);
 }
 
-void SocketConnection::finish(const WireHeader& header, uint32_t bytes) {
-  Stream& stream = streams_[header.stream];
-  Slot& slot = stream.slots[header.sequence % stream.limits.window];
+void SocketConnection::finish(Stream& stream, uint64_t sequence, uint32_t bytes) {
+  Slot& slot = stream.slots[sequence % stream.limits.window];
   slot.bytes = bytes;
   slot.done.store(1, std::memory_order_release);
   ring_driver();
@@ -272,7 +328,7 @@ void SocketConnection::add_interest(std::vector<pollfd>& fds) {
   if (!helpers_.empty()) return;  // the bell tells
   for (const auto& lane : lanes_) {
     if (lane->closed()) continue;
-    const int events = (lane->stalled() ? 0 : POLLIN) | (lane->sending() ? POLLOUT : 0);
+    const int events = POLLIN | (lane->sending() ? POLLOUT : 0);
     fds.push_back({lane->fd(), short(events), 0});
   }
 }

@@ -40,6 +40,8 @@ class SocketConnection : public NetConnection, private LaneOwner {
   std::string condition() const override;
   double unacknowledged_s() const override;
   Result<uint64_t> register_memory(void* address, size_t bytes) override;
+  // The kernel reads it, and says so where it is gone; tags are made from it here.
+  bool sends_from_anywhere() const override { return !lanes_[0]->has_macs(); }
   Result<NetRequest> post_send(int stream, const void* data, uint32_t bytes,
                                uint64_t memory) override;
   Result<NetRequest> post_recv(int stream, void* data, uint32_t capacity, uint64_t memory) override;
@@ -62,6 +64,13 @@ class SocketConnection : public NetConnection, private LaneOwner {
     uint32_t bytes = 0;  // of the message; for a posted receive what fits
     std::atomic<uint32_t> done{0};
   };
+  // A message that came before its receive was posted.
+  struct Early {
+    std::unique_ptr<uint8_t[]> bytes;
+    uint64_t sequence = 0;
+    uint32_t size = 0;
+    bool waits = false, whole = false;
+  };
   struct Stream {
     NetStream limits;
     std::vector<Slot> slots;
@@ -70,16 +79,25 @@ class SocketConnection : public NetConnection, private LaneOwner {
     std::atomic<uint64_t> credit{0};  // send end: receives posted again, as told by the peer
     std::atomic<uint64_t> told{0};    // receive end: the same, as told to the peer
     bool starved = false;             // the last post_send lacked credit
+    std::vector<uint64_t> totals;     // bytes up to and with a message, by its number: see total()
     std::vector<uint64_t> next;       // per lane: the next message to come on it
+    std::vector<Early> early;         // by number; under early_mutex_, as what it has altogether
+    uint64_t early_bytes = 0;
+    std::atomic<uint32_t> early_count{0};
   };
 
-  Result<Placement> place(int lane, const WireHeader& header) override;
+  Result<uint8_t*> place(int lane, const WireHeader& header) override;
   void arrived(int lane, const WireHeader& header) override;
   void sent(const WireHeader& header) override;
   Status place_credit(Stream& stream, const WireHeader& header);
-  void finish(const WireHeader& header, uint32_t bytes);
-  bool can_place(const WireHeader& header) const;
+  void finish(Stream& stream, uint64_t sequence, uint32_t bytes);
+  Result<uint8_t*> keep_early(Stream& stream, const WireHeader& header);
+  // Into its place, where that is posted and all of it has come. True: it was early.
+  bool settle(Stream& stream, uint64_t sequence, bool whole);
   bool has_credit(const Stream& stream) const;
+  // Of the first so many messages: posted ones at a send end, tested ones at a receive end.
+  static uint64_t total(const Stream& stream, uint64_t messages);
+  static void add_to_total(Stream& stream, uint64_t message, uint32_t bytes);
   bool oldest_done(const Stream& stream) const;
   void tell_credit(int index, Stream& stream);
   Error lost(const Error& cause) const;
@@ -101,6 +119,7 @@ class SocketConnection : public NetConnection, private LaneOwner {
   std::atomic<int> bell_fd_{-1};
   std::atomic<uint32_t> driver_sleeps_{0};
   std::atomic<bool> failed_{false};
+  std::mutex early_mutex_;
   std::mutex error_mutex_;
   std::optional<Error> error_;
   std::vector<std::unique_ptr<LaneHelper>> helpers_;  // last: joined first

@@ -152,7 +152,7 @@ Result<bool> SocketLane::fail_sending(Error error) {
 Result<bool> SocketLane::pump_in() {
   if (closed_) return false;
   COLL_ASSIGN(bool moved, parse());
-  for (int i = 0; i < kReadsPerPump && !stalled_ && !closed_; ++i) {
+  for (int i = 0; i < kReadsPerPump && !closed_; ++i) {
     COLL_ASSIGN(const Read read, read_more());
     if (read.got == 0) break;
     moved = true;
@@ -217,14 +217,11 @@ Result<bool> SocketLane::parse() {
       owner_.arrived(index_, header_);
       completed = true;
     }
-    if (!stalled_) {
-      if (end_ - begin_ < head_) return completed;
-      std::memcpy(&header_, buffer_.data() + begin_, kHeader);
-      begin_ += kHeader;
-      if (macs_) COLL_TRY(check(bytes_of(header_)));
-    }
+    if (end_ - begin_ < head_) return completed;
+    std::memcpy(&header_, buffer_.data() + begin_, kHeader);
+    begin_ += kHeader;
+    if (macs_) COLL_TRY(check(bytes_of(header_)));
     COLL_TRY(begin_message());
-    if (stalled_) return completed;
   }
 }
 
@@ -237,10 +234,7 @@ Status SocketLane::begin_message() {
     base::acknowledge_now(fd_.get());
     return {};
   }
-  COLL_ASSIGN(const Placement placement, owner_.place(index_, header_));
-  stalled_ = placement.later;
-  if (stalled_) return {};
-  body_ = placement.to;
+  COLL_ASSIGN(body_, owner_.place(index_, header_));
   later_ = header_.bytes;
   begin_part();
   in_body_ = true;

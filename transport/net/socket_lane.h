@@ -31,16 +31,11 @@ struct WireHeader {
 static_assert(sizeof(WireHeader) == 16);
 inline constexpr uint16_t kWireMagic = 0x434e;
 
-struct Placement {
-  uint8_t* to = nullptr;
-  bool later = false;  // no receive is posted for it yet
-};
-
 class LaneOwner {
  public:
   virtual ~LaneOwner() = default;
   // A header has arrived: checks it against what was agreed and says where the body goes.
-  virtual Result<Placement> place(int lane, const WireHeader& header) = 0;
+  virtual Result<uint8_t*> place(int lane, const WireHeader& header) = 0;
   virtual void arrived(int lane, const WireHeader& header) = 0;  // the body is complete
   virtual void sent(const WireHeader& header) = 0;               // the socket took all of it
 };
@@ -67,9 +62,8 @@ class SocketLane {
     return in_.load(std::memory_order_acquire) != out_.load(std::memory_order_acquire);
   }
   bool peer_done() const { return peer_done_.load(std::memory_order_acquire); }
-  bool closed() const { return closed_; }    // the peer said goodbye and hung up
-  bool stalled() const { return stalled_; }  // a message waits for its receive to be posted
-  const WireHeader& stalled_header() const { return header_; }
+  bool has_macs() const { return macs_.has_value(); }
+  bool closed() const { return closed_; }  // the peer said goodbye and hung up
 
  private:
   struct Outgoing {
@@ -114,7 +108,7 @@ class SocketLane {
   uint8_t* body_ = nullptr;
   size_t body_left_ = 0;         // of this part
   size_t part_ = 0, later_ = 0;  // bytes of this part, of those after it
-  bool in_body_ = false, stalled_ = false;
+  bool in_body_ = false;
   bool closed_ = false;
   std::atomic<bool> peer_done_{false};  // said goodbye
 };

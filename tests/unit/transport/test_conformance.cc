@@ -150,10 +150,11 @@ TEST_CASE("a producer without a consumer is held back, and goes on when slots ar
         pattern(data, 64, put_steps);
         if (!put(*rig.out(protocol), data, Deadline::after_ms(150))) break;
       }
-      // A network connection has slots at both ends.
+      // A network connection has slots at both ends, and sockets keep little that comes early.
       const bool staged = std::string_view(setting.name) == "net";
+      const bool keeps = staged && setting.fabric.empty() && setting.plugin.empty();
       CHECK(put_steps >= kSlots);
-      CHECK(put_steps <= (staged ? 2 * kSlots : kSlots));
+      CHECK(put_steps <= (keeps ? 5 * kSlots : staged ? 2 * kSlots : kSlots));
       for (uint64_t step = 0; step < put_steps; ++step) {
         pattern(data, 64, step);
         REQUIRE(take(*rig.in(protocol), got, soon()));

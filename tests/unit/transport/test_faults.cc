@@ -216,6 +216,39 @@ TEST_CASE("an aborted communicator does not wait for connections") {
 
 // An authenticated peer that does not keep to the protocol. Each message must end the link, and
 // nothing outside the slots may be touched.
+namespace {
+
+void check_refused(uint32_t slot_bytes, const std::vector<transport::WireHeader>& headers) {
+  Rig rig({"net"});
+  rig.set_geometry({slot_bytes, 2}, {512, 2});
+  rig.receiver.endpoint =
+      std::move(rig.row->open(rig.receiver_spec, rig.receiver.services).value());
+  auto honest = rig.row->open(rig.sender_spec, rig.sender.services);
+  const Bytes blob = (*honest)->describe(soon()).value();
+  REQUIRE(rig.receiver.endpoint->describe(soon()));
+  const transport::NetGreeting greeting{transport::kNetGreetingMagic,
+                                        transport::edge_key(rig.sender_spec, 0x1234, 1), 2, 5};
+  auto fd = base::auth_connect(transport::net_address(rig.receiver.info),
+                               rig.receiver.services.secret, transport::encode(greeting), soon());
+  REQUIRE(fd);
+  auto link = rig.receiver.endpoint->connect(blob, soon());
+  REQUIRE(link);
+  rig.receiver.link = std::move(*link);
+  rig.receiver.engine->add(rig.receiver.link.get());
+  for (const transport::WireHeader& header : headers) {
+    REQUIRE(base::write_exact(fd->get(), &header, sizeof header, soon()));
+    const std::vector<uint8_t> body(std::min(header.bytes, 2 * slot_bytes), 0xee);
+    // The link may be gone already.
+    if (!base::write_exact(fd->get(), body.data(), body.size(), soon())) break;
+  }
+  const auto error = wait_error(rig.receiver, soon());
+  REQUIRE(error);
+  CHECK(error->code == ErrorCode::lost);
+  CHECK(error->rank == 2);
+}
+
+}  // namespace
+
 TEST_CASE("messages that cannot be are refused") {
   using transport::kWireMagic;
   using transport::WireHeader;
@@ -234,39 +267,17 @@ TEST_CASE("messages that cannot be are refused") {
       {{kWireMagic, WireKind::data, 1, 12, 0}},             // half a line
       {{kWireMagic, WireKind::data, 0, 0, 0}, {kWireMagic, WireKind::data, 0, 0, 0}},  // twice
       {{kWireMagic, WireKind::goodbye, 0, 0, 0}, {kWireMagic, WireKind::data, 0, 0, 0}},
-      {{kWireMagic, WireKind::data, 0, 0, 0},
-       {kWireMagic, WireKind::data, 0, 0, 1},
-       {kWireMagic, WireKind::data, 0, 0, 2}},  // more than there are slots
   };
   for (size_t i = 0; i < lies.size(); ++i) {
     INFO("lie " << i);
-    Rig rig({"net"});
-    rig.set_geometry({1024, 2}, {512, 2});
-    rig.receiver.endpoint =
-        std::move(rig.row->open(rig.receiver_spec, rig.receiver.services).value());
-    auto honest = rig.row->open(rig.sender_spec, rig.sender.services);
-    const Bytes blob = (*honest)->describe(soon()).value();
-    REQUIRE(rig.receiver.endpoint->describe(soon()));
-    const transport::NetGreeting greeting{transport::kNetGreetingMagic,
-                                          transport::edge_key(rig.sender_spec, 0x1234, 1), 2, 5};
-    auto fd = base::auth_connect(transport::net_address(rig.receiver.info),
-                                 rig.receiver.services.secret, transport::encode(greeting), soon());
-    REQUIRE(fd);
-    auto link = rig.receiver.endpoint->connect(blob, soon());
-    REQUIRE(link);
-    rig.receiver.link = std::move(*link);
-    rig.receiver.engine->add(rig.receiver.link.get());
-    for (const WireHeader& header : lies[i]) {
-      REQUIRE(base::write_exact(fd->get(), &header, sizeof header, soon()));
-      const std::vector<uint8_t> body(std::min(header.bytes, 2048u), 0xee);
-      // The link may be gone already.
-      if (!base::write_exact(fd->get(), body.data(), body.size(), soon())) break;
-    }
-    const auto error = wait_error(rig.receiver, soon());
-    REQUIRE(error);
-    CHECK(error->code == ErrorCode::lost);
-    CHECK(error->rank == 2);
+    check_refused(1024, lies[i]);
   }
+  // More than any credit allows, by number and by bytes: two slots, and what may be early.
+  std::vector<WireHeader> many, large;
+  for (uint64_t i = 0; i < 9; ++i) many.push_back({kWireMagic, WireKind::data, 0, 0, i});
+  for (uint64_t i = 0; i < 6; ++i) large.push_back({kWireMagic, WireKind::data, 0, 64 << 10, i});
+  check_refused(64 << 10, many);
+  check_refused(64 << 10, large);
 }
 
 TEST_CASE("a credit that was never earned is refused") {

@@ -325,7 +325,7 @@ TEST_CASE("what the receiver says is checked, too, and what a side said itself i
       w.send(64);
       said = w.relay.take(0, Relay::there, kHeadBytes);
     } else {
-      for (int i = 0; i < 3; ++i) {  // then half a window is told as free
+      for (int i = 0; i < 7; ++i) {  // then two windows are told as free
         w.send(64);
         w.got.resize(64);
         REQUIRE(take(*w.rig.in(Protocol::simple), w.got, soon()));

@@ -76,3 +76,55 @@ TEST_CASE("GPUs lend nothing", "[lending]") {
   set_mark(rig, base::memory_mark(), base::memory_mark());
   check_copied(rig, "");
 }
+
+// --- over sockets: sent out of the sender's memory, received as any slice ---
+
+TEST_CASE("sockets send what is lent out of where it lies", "[lending]") {
+  for (const int helpers : {0, 2}) {
+    CAPTURE(helpers);
+    Rig rig({.name = "net", .sockets = helpers == 0 ? 1 : 4, .helpers = helpers});
+    REQUIRE(rig.open({4096, 4}, {1024, 4}));
+    Fifo& out = *rig.out(Protocol::simple);
+    CHECK(out.flags == (kernels::kFifoProxyReads | kernels::kFifoSendsLent));
+    CHECK((rig.out(Protocol::ll)->flags & kernels::kFifoSendsLent) == 0);
+    CHECK((rig.in(Protocol::simple)->flags & kernels::kFifoSendsLent) == 0);
+    std::vector<uint8_t> data, got;
+    for (uint64_t step = 0; step < 30; ++step) {
+      const size_t bytes = step % 3 == 0 ? 4096 : 17 * step;
+      pattern(data, bytes, step);
+      if (step % 4 == 3) {  // beside slices that are copied
+        REQUIRE(put(out, data, soon()));
+      } else {
+        const kernels::Lent lent{reinterpret_cast<uintptr_t>(data.data()), bytes};
+        const uint64_t slot = out.step % out.slot_count;
+        std::memcpy(out.slots + slot * out.slot_bytes, &lent, sizeof lent);
+        out.records[slot].bytes = kernels::kSlotLends;
+        publish(out.tail, ++out.step, out.consumer_sleeps, out.bell_fd);
+      }
+      got.assign(bytes, 0xEE);
+      REQUIRE(take(*rig.in(Protocol::simple), got, soon()));
+      CHECK(got == data);
+      CHECK(rig.in(Protocol::simple)->records[step % 4].bytes == bytes);
+      // Only then is it free.
+      REQUIRE(wait_ready(out, nullptr, soon(), {}, [&] { return load64(out.head) == out.step; }));
+    }
+  }
+}
+
+TEST_CASE("what was taken back before it was sent does not go out", "[lending]") {
+  Rig rig({.name = "net"});
+  REQUIRE(rig.open({4096, 4}, {1024, 4}));
+  Fifo& out = *rig.out(Protocol::simple);
+  out.records[0].bytes = kernels::kSlotTakenBack;
+  publish(out.tail, ++out.step, out.consumer_sleeps, out.bell_fd);
+  std::vector<uint8_t> got(16);
+  CHECK_FALSE(take(*rig.in(Protocol::simple), got, Deadline::after_ms(100)));
+  CHECK_FALSE(rig.sender.has_error());
+  CHECK(load64(out.head) == 0);
+}
+
+TEST_CASE("tags are not made from memory that may be gone", "[lending]") {
+  Rig rig({.name = "net", .macs = true});
+  REQUIRE(rig.open({4096, 4}, {1024, 4}));
+  CHECK(rig.out(Protocol::simple)->flags == kernels::kFifoProxyReads);
+}

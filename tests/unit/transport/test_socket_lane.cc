@@ -15,7 +15,7 @@ namespace {
 struct Owner : LaneOwner {
   std::vector<uint8_t> memory = std::vector<uint8_t>(4096);
   int bodies = 0, taken = 0;
-  Result<Placement> place(int, const WireHeader&) override { return Placement{memory.data()}; }
+  Result<uint8_t*> place(int, const WireHeader&) override { return memory.data(); }
   void arrived(int, const WireHeader&) override { ++bodies; }
   void sent(const WireHeader&) override { ++taken; }
 };
