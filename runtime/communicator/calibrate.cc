@@ -1,6 +1,8 @@
 #include "runtime/communicator/calibrate.h"
 
 #include <sched.h>
+#include <sys/mman.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/format.h"
 #include "base/user_cache.h"
 #include "kernels/cpu/wait.h"
@@ -24,46 +27,73 @@ namespace {
 constexpr uint64_t kBankBytes = 256 << 10;
 constexpr int kBanks = 2;
 constexpr int kPairings = 64;  // exchanges of nothing that are timed as one
-constexpr int kMostRepeats = 60, kLeastRepeats = 3;
+constexpr int kMostRepeats = 60, kLeastRepeats = 6, kLeastAlone = 3;
+// A side that others kept off its core for longer, and for a larger share, measured them as well.
+constexpr int64_t kOffCoreNs = 5'000;
+constexpr double kOffCoreShare = 0.05;
 
 struct alignas(64) Line {
   std::atomic<uint64_t> arrived{0};
 };
 
+// By one side.
+struct Run {
+  int64_t ns = 0;
+  int64_t off_core_ns = 0;  // of that
+  bool alone() const {
+    return off_core_ns <= std::max(kOffCoreNs, int64_t(double(ns) * kOffCoreShare));
+  }
+};
+
+int64_t on_core_ns() {
+  timespec t{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return t.tv_sec * 1'000'000'000 + t.tv_nsec;
+}
+
 // Two sides of an all-gather by one-shot: each stages its piece, arrives, and reads the other's.
 class Exchange {
  public:
-  explicit Exchange(int64_t until_ns) : until_ns_(until_ns) {
-    for (Side& side : sides_) {
-      side.input.assign(kCalibratedBytes.back(), 1);
-      side.output.assign(2 * kCalibratedBytes.back(), 0);
-      side.banks.assign(kBanks * kBankBytes, 0);
-    }
+  explicit Exchange(int64_t until_ns) : until_ns_(until_ns) {}
+
+  // By the side itself, where it runs. All pages at once: one by one they may take all the time.
+  bool set_up(int me) {
+    constexpr size_t kMost = kCalibratedBytes.back();
+    void* at = ::mmap(nullptr, 3 * kMost + kBanks * kBankBytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (at == MAP_FAILED) return false;
+    Side& side = sides_[me];
+    side.memory = base::Mapping(at, 3 * kMost + kBanks * kBankBytes);
+    side.input = static_cast<uint8_t*>(at);
+    side.output = side.input + kMost;
+    side.banks = side.output + 2 * kMost;
+    return true;
   }
 
-  // What `times` exchanges of `bytes` took side 0; nothing: the time is up. Both sides call it.
-  std::optional<int64_t> run(int me, uint64_t bytes, int times) {
+  // What `times` exchanges of `bytes` took this side; nothing: the time is up. Both sides call it.
+  std::optional<Run> run(int me, uint64_t bytes, int times) {
     if (!arrive(me)) return {};  // both are there
-    const int64_t start = now_ns();
+    const int64_t on_core = on_core_ns(), start = now_ns();
     for (int i = 0; i < times; ++i) {
       Side& own = sides_[me];
       if (bytes == 0 && !arrive(me)) return {};
       for (uint64_t at = 0; at < bytes; at += kBankBytes) {
         const uint64_t size = std::min(kBankBytes, bytes - at);
-        std::memcpy(own.banks.data() + own.pieces % kBanks * kBankBytes, own.input.data() + at,
-                    size);
-        std::memcpy(own.output.data() + uint64_t(me) * bytes + at, own.input.data() + at, size);
+        std::memcpy(own.banks + own.pieces % kBanks * kBankBytes, own.input + at, size);
+        std::memcpy(own.output + uint64_t(me) * bytes + at, own.input + at, size);
         if (!arrive(me)) return {};
-        std::memcpy(own.output.data() + uint64_t(1 - me) * bytes + at,
-                    sides_[1 - me].banks.data() + (own.pieces - 1) % kBanks * kBankBytes, size);
+        std::memcpy(own.output + uint64_t(1 - me) * bytes + at,
+                    sides_[1 - me].banks + (own.pieces - 1) % kBanks * kBankBytes, size);
       }
     }
-    return now_ns() - start;
+    const int64_t took = now_ns() - start;
+    return Run{took, took - (on_core_ns() - on_core)};
   }
 
  private:
   struct Side {
-    std::vector<uint8_t> input, output, banks;
+    base::Mapping memory;
+    uint8_t *input = nullptr, *output = nullptr, *banks = nullptr;
     Line line;
     uint64_t pieces = 0;
   };
@@ -94,43 +124,59 @@ bool run_on(int processor) {
 struct Timed {
   double empty_us = 0;                      // of one exchange of nothing
   double us[kCalibratedBytes.size()] = {};  // and of each size
-  bool whole(bool sizes) const { return empty_us > 0 && (!sizes || us[std::size(us) - 1] > 0); }
+  bool whole(bool sizes) const {
+    return empty_us > 0 && (!sizes || std::find(std::begin(us), std::end(us), 0.0) == std::end(us));
+  }
 };
 
-// The least of several runs, as others use the cores as well. Both sides take the same steps: what
-// one of them cannot, ends by the time.
-Timed time_side(Exchange& exchange, int me, bool sizes) {
-  Timed timed;
-  const auto least = [&](uint64_t bytes, int times, int repeats) -> double {
-    int64_t best = 0;
-    for (int i = 0; i < repeats; ++i) {
-      const auto took = exchange.run(me, bytes, times);
-      if (!took) return 0;
-      if (best == 0 || *took < best) best = *took;
-    }
-    return double(best) / 1e3 / times;
-  };
-  timed.empty_us = least(0, kPairings, kMostRepeats);
-  for (size_t i = 0; sizes && i < kCalibratedBytes.size(); ++i) {
-    const uint64_t bytes = kCalibratedBytes[i];
-    const int repeats = int(std::clamp<uint64_t>((4 << 20) / bytes, kLeastRepeats, 24));
-    timed.us[i] = least(bytes, 1, repeats);
+struct Step {
+  uint64_t bytes;
+  int times, repeats;
+};
+std::vector<Step> steps_of(bool sizes) {
+  std::vector<Step> steps{{0, kPairings, kMostRepeats}};
+  for (size_t i = 0; sizes && i < kCalibratedBytes.size(); ++i)
+    steps.push_back(
+        {kCalibratedBytes[i], 1,
+         int(std::clamp<uint64_t>((4 << 20) / kCalibratedBytes[i], kLeastRepeats, 24))});
+  return steps;
+}
+
+// The least of the runs that both sides had to themselves. 0: those are too few, the first of which
+// are those that touch the memory.
+double least_us(std::span<const Run> one, std::span<const Run> other, int times) {
+  int64_t best = 0;
+  int alone = 0;
+  for (size_t i = 0; i < std::min(one.size(), other.size()); ++i) {
+    if (!one[i].alone() || !other[i].alone()) continue;
+    if (++alone == 1 || one[i].ns < best) best = one[i].ns;
   }
-  return timed;
+  return alone < kLeastAlone ? 0 : double(best) / 1e3 / times;
 }
 
 Timed time_pair(int first, int second, bool sizes, int64_t until_ns) {
   Exchange exchange(until_ns);
-  Timed timed;
+  const std::vector<Step> steps = steps_of(sizes);
+  std::vector<std::vector<Run>> runs[2];
   const auto side = [&](int me) {
-    if (!run_on(me == 0 ? first : second)) return;  // the other one waits till its time is up
-    const Timed mine = time_side(exchange, me, sizes);
-    if (me == 0) timed = mine;
+    runs[me].resize(steps.size());
+    // The other one waits till its time is up.
+    if (!run_on(me == 0 ? first : second) || (sizes && !exchange.set_up(me))) return;
+    for (size_t s = 0; s < steps.size(); ++s)
+      for (int i = 0; i < steps[s].repeats; ++i) {
+        const auto run = exchange.run(me, steps[s].bytes, steps[s].times);
+        if (!run) return;
+        runs[me][s].push_back(*run);
+      }
   };
   std::thread other(side, 1);
   std::thread one(side, 0);
   one.join();
   other.join();
+  Timed timed;
+  timed.empty_us = least_us(runs[0][0], runs[1][0], steps[0].times);
+  for (size_t s = 1; s < steps.size(); ++s)
+    timed.us[s - 1] = least_us(runs[0][s], runs[1][s], steps[s].times);
   return timed;
 }
 

@@ -35,7 +35,7 @@ Status try_to_keep_windows(const std::string& signature);
 std::vector<GpuCalibrationText> all_kept_windows(const base::Processors& processors);
 
 // Two threads on processors of `allowed`, for each nearness that some pair has; not measured where
-// there are no two, or they may not be used, or do not run side by side.
+// there are no two, or they may not be used, or others use them all the time.
 Calibration calibrate(const base::Processors& processors, std::span<const int> allowed);
 
 }  // namespace collctl::runtime
