@@ -203,13 +203,28 @@ int first_with_other_settings(std::span<const RankFacts> all_facts) {
   return -1;
 }
 
+namespace {
+
+// Of one host, by the memory of a process or by shared memory.
+bool share_memory(const transport::PeerInfo& a, const transport::PeerInfo& b,
+                  const Settings& settings) {
+  if (a.process_hash == b.process_hash && !settings.p2p_disabled) return true;
+  return !settings.shm_disabled && a.shm_device != 0 && a.shm_device == b.shm_device;
+}
+
+}  // namespace
+
 NetworkPath network_path(std::span<const RankFacts> all_facts, const HostGroups& hosts,
                          const Settings& settings) {
   NetworkPath path;
   path.used = hosts.size() > 1 || settings.transport == "net";
   path.rdma = true;
-  for (const auto& host : hosts)
+  for (const auto& host : hosts) {
     path.ranks_per_host = std::max(path.ranks_per_host, int(host.size()));
+    for (const int32_t rank : host)
+      path.used |= !share_memory(all_facts[size_t(rank)].info,
+                                 all_facts[size_t(host.front())].info, settings);
+  }
   constexpr uint8_t kRdma = transport::kNetInfiniBand | transport::kNetRoce;
   path.interfaces = all_facts[0].socket_interfaces;
   for (const RankFacts& facts : all_facts) {

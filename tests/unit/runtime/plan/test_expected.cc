@@ -111,6 +111,17 @@ TEST_CASE("the path between hosts is that of the host with the least") {
   Settings forced;
   forced.transport = "net";
   CHECK(network_path(facts, {{0, 1, 2, 3}}, forced).used);
+  // Processes whose memory is apart.
+  Settings apart;
+  apart.shm_disabled = true;
+  std::vector<RankFacts> local = facts;
+  for (RankFacts& each : local) each.info.shm_device = 5;
+  CHECK_FALSE(network_path(local, {{0, 1, 2, 3}}, apart).used);  // of one process
+  local[3].info.process_hash = 7;
+  CHECK(network_path(local, {{0, 1, 2, 3}}, apart).used);
+  CHECK_FALSE(network_path(local, {{0, 1, 2, 3}}, {}).used);
+  local[3].info.shm_device = 99;
+  CHECK(network_path(local, {{0, 1, 2, 3}}, {}).used);
 }
 
 TEST_CASE("there is a channel for each interface that all ranks have") {
