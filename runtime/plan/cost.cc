@@ -22,7 +22,7 @@ struct WireCost {
   double gbps[2];      // 1e9 bytes per second that one rank sends, receives and reduces
   std::string narrow;  // what keeps it from being faster
 };
-constexpr double kSocketHopUs = 9.0, kSocketGbps[2] = {1.6, 0.7};
+constexpr double kSocketHopUs = 9.0, kSocketGbps[2] = {3.2, 0.7};
 constexpr double kRdmaHopUs = 2.0;  // a small message of an adapter of 200 Gb/s, and our work on it
 // Through shared memory a hop is some work and four cache lines that change hands (data, tail,
 // head, bell); how long a line takes depends on how near the cores are (cpu_places.h names the
