@@ -60,7 +60,7 @@ class NetConnection {
   }
   virtual bool may_reach_devices() const { return false; }  // it is worth trying
   // Sends may be out of any memory of this process, which may be gone by then where an operation
-  // has failed.
+  // has failed; only progress() and flush() look there.
   virtual bool sends_from_anywhere() const { return false; }
   virtual Result<NetRequest> post_send(int stream, const void* data, uint32_t bytes,
                                        uint64_t memory) = 0;

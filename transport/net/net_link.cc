@@ -17,6 +17,14 @@ namespace collctl::transport {
 
 using kernels::Protocol;
 
+namespace {
+
+std::atomic_ref<uint32_t> record_of(const kernels::Fifo& fifo, uint32_t slot) {
+  return std::atomic_ref(fifo.records[slot].bytes);
+}
+
+}  // namespace
+
 // LL128's reader may free a slot before the network is done with it.
 uint64_t NetLink::limit(const Stage& stage) const {
   return sending() ? load_counter(stage.fifo.tail)
@@ -180,6 +188,7 @@ Result<Progress> NetLink::move_by(Result<bool> (NetConnection::*carry)()) {
 }
 
 Status NetLink::move(Result<bool> (NetConnection::*carry)(), bool& moved) {
+  if (withdrawn()) return {};
   for (Stage* stage : used_) {
     stage->seen = limit(*stage);
     if (stage->posted < stage->seen) COLL_TRY(post(*stage, moved));
@@ -190,6 +199,13 @@ Status NetLink::move(Result<bool> (NetConnection::*carry)(), bool& moved) {
     if (stage->done < stage->posted) COLL_TRY(complete(*stage, moved));
   if (timed_) count_time();
   return {};
+}
+
+bool NetLink::withdrawn() {
+  for (const Stage* stage : used_)
+    for (uint64_t step = stage->done; step < stage->lent && !withdrawn_; ++step)
+      withdrawn_ = record_of(stage->fifo, stage->index(step)).load() == kernels::kSlotTakenBack;
+  return withdrawn_;
 }
 
 void NetLink::count_time() {
@@ -214,10 +230,14 @@ Status NetLink::post(Stage& stage, bool& moved) {
 
 Result<NetRequest> NetLink::post_send(Stage& stage) {
   const uint64_t step = stage.posted;
-  uint32_t bytes = std::atomic_ref(stage.fifo.records[stage.index(step)].bytes).load();
+  uint32_t bytes = record_of(stage.fifo, stage.index(step)).load();
   const uint8_t* from = stage.slot(step);
-  if (bytes == kernels::kSlotTakenBack) return kNoRequest;  // its operation has failed
+  if (bytes == kernels::kSlotTakenBack) {
+    withdrawn_ = true;
+    return kNoRequest;
+  }
   if (bytes == kernels::kSlotLends) {
+    stage.lent = step + 1;
     kernels::Lent lent;
     std::memcpy(&lent, from, sizeof lent);
     from = reinterpret_cast<const uint8_t*>(lent.address);  // NOLINT(performance-no-int-to-ptr)
@@ -277,6 +297,7 @@ Status NetLink::announce(Stage& stage, uint32_t bytes) {
 }
 
 void NetLink::add_interest(std::vector<pollfd>& fds) {
+  if (withdrawn()) return;
   connection_->add_interest(fds);
   if (spec_.relay != nullptr) fds.push_back({spec_.relay->bell(), POLLIN, 0});
 }

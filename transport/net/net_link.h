@@ -54,6 +54,7 @@ class NetLink : public Link {
     uint64_t done = 0;                 // steps the network is done with
     uint64_t seen = 0;                 // the limit of posted at the last look
     uint64_t packed = 0;               // send, LL: steps whose slot holds packed data
+    uint64_t lent = 0;                 // send: behind the last posted step that lies with the rank
     uint64_t memory = 0;               // registration
     uint8_t* staging = nullptr;        // receive, LL: packed data before it becomes lines
     bool is_ll() const { return fifo.protocol == kernels::Protocol::ll; }
@@ -84,6 +85,9 @@ class NetLink : public Link {
   Status announce(Stage& stage, uint32_t bytes);
   Result<Progress> move_by(Result<bool> (NetConnection::*carry)());
   Status move(Result<bool> (NetConnection::*carry)(), bool& moved);
+  // An operation that failed has taken back what was not sent; from then on nothing goes out: its
+  // memory may hold something else.
+  bool withdrawn();
   void count_time();
   uint64_t limit(const Stage& stage) const;  // steps that may be posted now
 
@@ -95,6 +99,7 @@ class NetLink : public Link {
   DeviceSlots on_device_;
   Stage stages_[kernels::kProtocolCount];
   std::vector<Stage*> used_;  // of them
+  bool withdrawn_ = false;
   // With Services::timed: the last look, and whether there was something to carry then.
   bool timed_ = false, carries_ = false;
   int64_t looked_ns_ = 0;

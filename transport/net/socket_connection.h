@@ -40,8 +40,9 @@ class SocketConnection : public NetConnection, private LaneOwner {
   std::string condition() const override;
   double unacknowledged_s() const override;
   Result<uint64_t> register_memory(void* address, size_t bytes) override;
-  // The kernel reads it, and says so where it is gone; tags are made from it here.
-  bool sends_from_anywhere() const override { return !lanes_[0]->has_macs(); }
+  // The kernel reads it, and says so where it is gone; tags are made from it here. And helpers send
+  // what was posted whatever becomes of it.
+  bool sends_from_anywhere() const override { return helpers_.empty() && !lanes_[0]->has_macs(); }
   Result<NetRequest> post_send(int stream, const void* data, uint32_t bytes,
                                uint64_t memory) override;
   Result<NetRequest> post_recv(int stream, void* data, uint32_t capacity, uint64_t memory) override;

@@ -247,8 +247,8 @@ class LateProxies {
         if (from != to) add(fixture, from, to);
     thread_ = std::thread([this] {
       while (!stop_) {
-        const bool stored = std::any_of(ways_.begin(), ways_.end(),
-                                        [](auto& way) { return way->pass_on(false); });
+        const bool stored =
+            std::any_of(ways_.begin(), ways_.end(), [](auto& way) { return way->pass_on(false); });
         if (stored) continue;
         collctl::base::sleep_until(collctl::base::Deadline::after_ns(50'000));
         for (auto& way : ways_) way->pass_on(true);
@@ -333,9 +333,9 @@ std::vector<Case> large_cases(int nranks) {
                        .chunk_bytes = kLargeSlot * uint64_t(1 + turn % 2)});
     }
   };
-  for (const Collective collective : {Collective::all_reduce, Collective::all_gather,
-                                      Collective::reduce_scatter, Collective::broadcast,
-                                      Collective::reduce})
+  for (const Collective collective :
+       {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
+        Collective::broadcast, Collective::reduce})
     add(AlgorithmId::ring, collective);
   for (const Collective collective :
        {Collective::all_to_all, Collective::send_recv, Collective::gather, Collective::scatter})
@@ -360,8 +360,8 @@ TEST_CASE("a slice that is not sent in time is taken back from the proxy", "[len
   FifoFixture fixture({.nranks = 2, .slot_data_bytes = kLargeSlot});
   Connection& c = fixture.connection(0, 1, Protocol::simple);
   c.sender.flags |= kFifoProxyReads | kFifoSendsLent;
-  Operation operation({.collective = Collective::broadcast, .count = 6000, .chunk_bytes = 32768},
-                      0, 2);
+  Operation operation({.collective = Collective::broadcast, .count = 6000, .chunk_bytes = 32768}, 0,
+                      2);
   CpuContext context = fixture.context();
   context.op_timeout_ns = kShortTimeoutNs;
   CHECK_FALSE(run_work(operation.work(), fixture.links(0), context));
