@@ -98,9 +98,9 @@ fi
 
 if case_is "the time of the whole job passes while hosts are awaited"; then
   rig_blackhole 2 on
-  run run -H 'node[01-02]:1' --connect-timeout 60 --timeout 2 -- sleep 777
+  run run -H 'node[01-02]:1' --connect-timeout 60 --timeout 8 -- sleep 777
   is_code 6
-  has_err "host node02: not up within 2 s (--timeout)"
+  has_err "host node02: not up within 8 s (--timeout)"
   within 40
   rig_blackhole 2 off
   nothing_left
