@@ -124,9 +124,10 @@ void CpuBlock::put_lent(FifoEnd& end, const uint8_t* from, uint64_t bytes) {
 // What a ring has in its input or output and sends from there nobody writes again before the peer
 // has it, and messages are not written at all. Other algorithms reduce into what they still send.
 bool CpuBlock::lends_slice(const Motion& motion, uint64_t bytes) const {
-  const bool ring = work_.work.algorithm == AlgorithmId::ring;
+  const AlgorithmId algorithm = work_.work.algorithm;
   return send_count_ == 1 && (send_[0].fifo->flags & kFifoSendsLent) != 0 &&
-         bytes >= kLentSliceBytes && (ring || work_.work.algorithm == AlgorithmId::pairwise) &&
+         bytes >= kLentSliceBytes &&
+         (algorithm == AlgorithmId::ring || algorithm == AlgorithmId::pairwise) &&
          (motion.out != nullptr || (!motion.receive && motion.divisor <= 1));
 }
 

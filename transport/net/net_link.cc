@@ -308,7 +308,7 @@ bool NetLink::arm() {
   bool quiet = true;
   for (Stage* stage : used_) {
     arm_word(sending() ? stage->fifo.consumer_sleeps : stage->fifo.producer_sleeps);
-    quiet &= limit(*stage) == stage->seen;
+    quiet &= withdrawn_ || limit(*stage) == stage->seen;
   }
   return connection_->arm() && quiet;
 }

@@ -130,7 +130,8 @@ Result<NetRequest> SocketConnection::post_recv(int stream_index, void* data, uin
 }
 
 // Told for half a window, the send end still has the other half; for two windows, of four, where
-// they were few bytes. Whatever was taken and not told is less than either lets a send end wait for.
+// they were few bytes. Whatever was taken and not told is less than either lets a send end wait
+// for.
 void SocketConnection::tell_credit(int index, Stream& stream) {
   const uint64_t posted = stream.posted.load(std::memory_order_relaxed);
   const uint32_t window = stream.limits.window;
@@ -155,8 +156,7 @@ Result<NetDone> SocketConnection::test(NetRequest request) {
   Stream& stream = streams_[request >> kSocketShift];
   const uint32_t index = request & ((1u << kSocketShift) - 1);
   if (stream.tested % stream.limits.window != index || !oldest_done(stream)) return NetDone{};
-  if (direction_ == Direction::recv)
-    add_to_total(stream, stream.tested, stream.slots[index].bytes);
+  if (direction_ == Direction::recv) add_to_total(stream, stream.tested, stream.slots[index].bytes);
   ++stream.tested;
   return NetDone{.done = true, .bytes = stream.slots[index].bytes};
 }
@@ -291,8 +291,7 @@ void SocketConnection::arrived(int lane, const WireHeader& header) {
 }
 
 void SocketConnection::sent(const WireHeader& header) {
-  if (header.kind == WireKind::data)
-    finish(streams_[header.stream], header.sequence, header.bytes);
+  if (header.kind == WireKind::data) finish(streams_[header.stream], header.sequence, header.bytes);
 }
 
 void SocketConnection::finish(Stream& stream, uint64_t sequence, uint32_t bytes) {

@@ -150,8 +150,7 @@ Result<bool> SocketLane::fail_sending(Error error) {
 }
 
 Result<bool> SocketLane::pump_in() {
-  if (closed_) return false;
-  COLL_ASSIGN(bool moved, parse());
+  bool moved = false;
   for (int i = 0; i < kReadsPerPump && !closed_; ++i) {
     COLL_ASSIGN(const Read read, read_more());
     if (read.got == 0) break;
@@ -194,9 +193,8 @@ Result<SocketLane::Read> SocketLane::read_more() {
   return Read{.got = *got, .emptied = *got < asked};
 }
 
-// Handles everything in the buffer; true when a message was completed.
-Result<bool> SocketLane::parse() {
-  bool completed = false;
+// Handles everything in the buffer.
+Status SocketLane::parse() {
   while (true) {
     if (in_body_) {
       const size_t n = std::min(body_left_, end_ - begin_);
@@ -204,9 +202,9 @@ Result<bool> SocketLane::parse() {
       body_ += n;
       body_left_ -= n;
       begin_ += n;
-      if (body_left_ > 0) return completed;
+      if (body_left_ > 0) return {};
       if (part_ > 0 && macs_) {
-        if (end_ - begin_ < kTag) return completed;
+        if (end_ - begin_ < kTag) return {};
         COLL_TRY(check({body_ - part_, part_}));
         if (later_ > 0) {
           begin_part();
@@ -215,9 +213,8 @@ Result<bool> SocketLane::parse() {
       }
       in_body_ = false;
       owner_.arrived(index_, header_);
-      completed = true;
     }
-    if (end_ - begin_ < head_) return completed;
+    if (end_ - begin_ < head_) return {};
     std::memcpy(&header_, buffer_.data() + begin_, kHeader);
     begin_ += kHeader;
     if (macs_) COLL_TRY(check(bytes_of(header_)));

@@ -78,7 +78,7 @@ class SocketLane {
   void gather(uint32_t out, uint32_t in, Batch& batch);
   Status gather_with_tags(uint32_t out, uint32_t in, Batch& batch);
   size_t wire_bytes(const WireHeader& header) const;
-  Result<bool> parse();
+  Status parse();
   Status check(ByteView record);
   void begin_part();
   Status begin_message();
