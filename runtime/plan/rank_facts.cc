@@ -222,8 +222,8 @@ NetworkPath network_path(std::span<const RankFacts> all_facts, const HostGroups&
   for (const auto& host : hosts) {
     path.ranks_per_host = std::max(path.ranks_per_host, int(host.size()));
     for (const int32_t rank : host)
-      path.used |= !share_memory(all_facts[size_t(rank)].info,
-                                 all_facts[size_t(host.front())].info, settings);
+      path.used |= !share_memory(all_facts[size_t(rank)].info, all_facts[size_t(host.front())].info,
+                                 settings);
   }
   constexpr uint8_t kRdma = transport::kNetInfiniBand | transport::kNetRoce;
   path.interfaces = all_facts[0].socket_interfaces;

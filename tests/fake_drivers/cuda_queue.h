@@ -38,7 +38,7 @@ struct Event {
   // Under events_mutex().
   uint64_t recorded = 0, completed = 0;
   std::chrono::steady_clock::time_point at;
-  double gpu_us = 0;  // what the stream's works said they took, up to here
+  double gpu_us = 0;               // what the stream's works said they took, up to here
   std::weak_ptr<Capture> capture;  // of the last record, when that was captured
   const Stream* captured_on = nullptr;
 };
