@@ -240,8 +240,9 @@ class Measuring {
     task.settings.device_request = DeviceRequest::cpu;
     LaunchOptions launch = run_.launch_of(hosts);
     launch.per_host = 1;
-    // A link that is broken costs this much: not the minute that a large job may take.
-    launch.start_timeout_s =
+    // A link that is broken costs this much: not the minute that a large job may take. Of the
+    // ranks only, as hosts on which much is running may need longer to come up.
+    task.settings.start_timeout_s =
         std::min(launch.start_timeout_s, kConnectSeconds + 0.02 * double(hosts.size()));
     RailsRecord sink(run_, what);
     const JobOutcome outcome = run_task_job(launch, task, sink);

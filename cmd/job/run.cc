@@ -109,8 +109,6 @@ Status TaskJob::start() {
   RankConfig config;
   config.size = ranks;
   config.verbosity = options_.verbosity;
-  // What bringing up the hosts has left: the ranks' own deadline comes before this process's.
-  config.start_timeout_s = std::max(options_.start_timeout_s - start_age_s(), kLeastStart);
   config.one_host = job.one_host;
   config.hosts = job.host_of;
   COLL_ASSIGN(const TaskSpec spec, settle(job));
@@ -118,7 +116,9 @@ Status TaskJob::start() {
   config.options = spec.options;
   config.shrinks = options_.shrink;
   RankSettings settings = completed(spec.settings, options_);
-  settings.start_left_s = config.start_timeout_s;
+  // What bringing up the hosts has left: the ranks' own deadline comes before this process's.
+  config.start_timeout_s = settings.start_left_s = std::max(
+      std::min(options_.start_timeout_s - start_age_s(), settings.start_timeout_s), kLeastStart);
   for (int rank = 0; rank < ranks; ++rank) {
     config.rank = rank;
     config.settings = for_rank(settings, job.local_rank[size_t(rank)], job.gpus_of[size_t(rank)]);

@@ -19,6 +19,12 @@ fail() {
   failures=$((failures + 1))
 }
 run() { rig_head timeout -k 5 240 "$collctl" "$@" >"$out" 2>"$err" </dev/null; rc=$?; }
+# The binary is on every host: what follows times other things than its way there.
+stage() {
+  case="the binary is sent to every host"
+  run run -H "node[01-$(printf %02d $nodes)]:1" --connect-timeout 60 --start-timeout 200 -- true
+  is_code 0
+}
 is_code() { [ "$rc" = "$1" ] || fail "exit code $rc, expected $1"; }
 has_err() { grep -qF -- "$1" "$err" || fail "standard error lacks '$1'"; }
 has_out() { grep -qF -- "$1" "$out" || fail "standard output lacks '$1'"; }

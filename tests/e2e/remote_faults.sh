@@ -3,6 +3,7 @@
 # Usage: remote_faults.sh PATH/collctl [CASE-PATTERN]. Every case says what it expected; after each one nothing of a
 # job may be left on any host. Exit 1 when one failed, 77 where hosts cannot be made.
 . "$(dirname "$(realpath "$0")")/remote_common.sh"
+stage
 
 if case_is "a rank crashes"; then
   begin run -H 'node[01-02]:2' "${long[@]}"

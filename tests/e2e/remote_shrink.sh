@@ -3,6 +3,7 @@
 # go on. Usage: remote_shrink.sh PATH/collctl [CASE-PATTERN]. The data is checked; nobody innocent is named; nothing stays.
 nodes=4
 . "$(dirname "$(realpath "$0")")/remote_common.sh"
+stage
 lossy=(run --on-loss shrink --start-timeout 20 -o $rig/report.json allreduce -b 64K -e 256K --iters 300 --warmup 1)
 hosts='node[01-03]:2'
 lost() { # ranks that a loss may name, in a pattern; the report has no other

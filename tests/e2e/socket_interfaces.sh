@@ -19,6 +19,7 @@ for rail in 1 2; do
       rig_skip "this machine has no tc tbf: $(cat "$err")"
   done
 done
+stage
 
 # over LIST ARGS...: a job of two hosts with a rank each, as JSON, with these interfaces
 over() {
