@@ -6,7 +6,7 @@
 // of operations use the banks in turn. A line holds what the rank says about its bank: `arrived`,
 // the number of the rank's last arrival in this bank (arrivals count from 1 over both banks and
 // never wrap), and up to kWindowLineBytes of data, so that a tiny piece and the news of it travel
-// as one cache line; such a piece does not touch the bank.
+// as one cache line, and a small one as neighbours; such a piece does not touch the bank.
 //
 // Order: a rank writes its bank (or line), then stores `arrived` (release); who has loaded a number
 // at least as great (acquire) may read what was written before it. Only its owner writes a part.
@@ -28,7 +28,8 @@
 namespace collctl::kernels {
 
 inline constexpr int kWindowBanks = 2;
-inline constexpr uint64_t kWindowLineBytes = 48;
+// Farther lines are fetched too late to gain anything (a trial of two ranks, 512 B).
+inline constexpr uint64_t kWindowLineBytes = 368;
 // As many as a reduction takes sources: ranks of one host, which may be one for each of its cores.
 inline constexpr int kMaxWindowRanks = 512;
 inline constexpr int kMaxDeviceWindowRanks = 64;  // of kernels, whose blocks keep a pointer to each
@@ -42,7 +43,8 @@ struct WindowLine {
   uint32_t kind;  // WindowUse
   uint8_t data[kWindowLineBytes];
 };
-static_assert(sizeof(WindowLine) == 64 && offsetof(WindowLine, data) == 16);
+static_assert(sizeof(WindowLine) == 16 + kWindowLineBytes && sizeof(WindowLine) % 128 == 0 &&
+              offsetof(WindowLine, data) == 16);
 
 enum class WindowUse : uint32_t { banks, shared };  // shared: of users' buffers (shared_block.h)
 

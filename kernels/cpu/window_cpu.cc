@@ -28,7 +28,12 @@ bool CpuWindow::wait_for(int peer) {
   const int looks = policy != nullptr && policy->spins() ? kEagerLooks : 0;
   for (int i = 0; i < looks; ++i) {
     pause_cpu();
-    if (has_arrived(peer)) return true;
+    const bool there = has_arrived(peer);
+    // What lies beside the arrival travels together with it.
+    const auto* lines = reinterpret_cast<const uint8_t*>(shape_.line(peer, bank_));
+    for (uint64_t at = kCacheLine; at < offsetof(WindowLine, data) + in_line_; at += kCacheLine)
+      __builtin_prefetch(lines + at);
+    if (there) return true;
   }
   WindowLine& line = *shape_.line(peer, bank_);
   uint64_t seen = 0;

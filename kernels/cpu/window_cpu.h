@@ -37,26 +37,29 @@ class CpuWindow {
     COLL_CHECK_NOTE(bytes <= shape_.bank_bytes, "a piece is larger than a bank");
     bank_ = pieces_++ % kWindowBanks;
     // A piece this small travels beside its announcement.
+    in_line_ = bytes <= kWindowLineBytes ? bytes : 0;
     first_ = bytes <= kWindowLineBytes ? shape_.line(0, bank_)->data : shape_.bank(0, bank_);
-    use_ = WindowUse::banks;
-    line(shape_.rank).kind = uint32_t(use_);
+    use_as(WindowUse::banks);
   }
   // Turns to the other bank's line alone, of a piece that says in it where its data is
   // (shared_cpu.h).
   void next_call() {
     bank_ = pieces_++ % kWindowBanks;
-    use_ = WindowUse::shared;
-    line(shape_.rank).kind = uint32_t(use_);
+    in_line_ = 0;
+    use_as(WindowUse::shared);
   }
   WindowLine& line(int rank) const { return *shape_.line(rank, bank_); }
   void stage(uint64_t in, uint64_t at, uint64_t n) {
     if (n == 0 || work_.failed()) return;
     const uint64_t bytes = n * work_.element_bytes;
     const uint8_t* from = input_ + in * work_.element_bytes;
-    if (bytes < kStreamedBytes)
-      std::memcpy(staged(shape_.rank, at), from, bytes);
+    uint8_t* to = staged(shape_.rank, at);
+    if (in_line_ > kFirstLineData && at == 0 && bytes > kFirstLineData)
+      stage_in_lines(to, from, bytes);
+    else if (bytes < kStreamedBytes)
+      std::memcpy(to, from, bytes);
     else
-      work_.context.pace.copy(staged(shape_.rank, at), from, bytes);
+      work_.context.pace.copy(to, from, bytes);
   }
   // Sequentially consistent with a sleeper's exchange and its look after that (PatientWait): either
   // it sees the arrival, or this rank sees it asleep.
@@ -66,8 +69,10 @@ class CpuWindow {
     WindowLine& own = line(shape_.rank);
     std::atomic_ref<uint64_t>(own.arrived).store(arrivals_, std::memory_order_seq_cst);
     if (std::atomic_ref<uint32_t>(own.sleepers).load(std::memory_order_seq_cst) != 0) wake(own);
-    // Peers have read the line that is written next: it is fetched back while this rank waits.
-    prefetch_to_write(shape_.line(shape_.rank, bank_ ^ 1));
+    // Peers have read the lines that are written next: they are fetched back while this rank waits.
+    const auto* next = reinterpret_cast<const uint8_t*>(shape_.line(shape_.rank, bank_ ^ 1));
+    for (uint64_t at = 0; at < offsetof(WindowLine, data) + in_line_; at += kCacheLine)
+      prefetch_to_write(next + at);
     for (int k = 1; k < shape_.nranks; ++k) {
       const int peer =
           shape_.rank + k < shape_.nranks ? shape_.rank + k : shape_.rank + k - shape_.nranks;
@@ -84,6 +89,21 @@ class CpuWindow {
   void copy_from_peer(int peer, uint64_t at, uint64_t out, uint64_t n);
 
  private:
+  static constexpr uint64_t kCacheLine = 64,
+                            kFirstLineData = kCacheLine - offsetof(WindowLine, data);
+
+  // Early, which brings the line here. Where several lines are to be written, the first one comes
+  // last: a peer that looks at it meanwhile takes it away, and the arrival is written there.
+  void use_as(WindowUse use) {
+    use_ = use;
+    uint32_t& kind = line(shape_.rank).kind;
+    if (in_line_ <= kFirstLineData || kind != uint32_t(use)) kind = uint32_t(use);
+  }
+  static void stage_in_lines(uint8_t* to, const uint8_t* from, uint64_t bytes) {
+    std::memcpy(to + kFirstLineData, from + kFirstLineData, bytes - kFirstLineData);
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps this order
+    std::memcpy(to, from, kFirstLineData);
+  }
   // Where a rank's staged data of this piece begins.
   uint8_t* staged(int rank, uint64_t at) const {
     return first_ + uint64_t(rank) * shape_.stride + at * work_.element_bytes;
@@ -109,6 +129,7 @@ class CpuWindow {
   uint8_t* output_;
   uint64_t arrivals_, pieces_;
   uint64_t bank_ = 0;
+  uint64_t in_line_ = 0;  // bytes of this piece that lie beside its announcement
   WindowUse use_ = WindowUse::banks;
   uint8_t* first_ = nullptr;  // rank 0's staged data of this piece
 };
