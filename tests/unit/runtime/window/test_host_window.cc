@@ -89,7 +89,8 @@ TEST_CASE("every collective over windows, ranks as threads", "[window]") {
     for (const int n : {1, 2, 3, 4, 7, 8, 16}) {
       INFO(algorithm << " " << n << " ranks");
       CHECK(with_ranks(n, forced(algorithm), [&](Communicator& c, Complaints& complaints) {
-              served_collectives(c, complaints, algorithm, {0, 1, 3, 5, 13, 60, 92, 93, 1000, 70'001});
+              served_collectives(c, complaints, algorithm,
+                                 {0, 1, 3, 5, 13, 60, 92, 93, 1000, 70'001});
               if (!c.links().empty()) complaints.add("links were made that nobody needs");
             }) == "");
     }
