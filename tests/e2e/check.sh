@@ -70,6 +70,13 @@ if case_is "a host that is unlike the others is at fault, though nothing is slow
   names "nic node03 eth0"
 fi
 
+if case_is "a host that takes its time to come up is not at fault: only ranks have little time to connect"; then
+  rig_sshd_conf 2 "ForceCommand sleep 14; eval \"\$SSH_ORIGINAL_COMMAND\""
+  run check -H 'node[01-02]:1' --level quick --only pairs
+  rig_sshd_reset 2
+  is_code 0
+fi
+
 if case_is "a host that is down: named, and the rest is still judged"; then
   rig_sshd_stop 5
   run check -H "$all" --level quick --connect-timeout 5 --write-hosts "$rig/lists"
