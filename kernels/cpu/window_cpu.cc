@@ -24,18 +24,17 @@ void CpuWindow::wake(WindowLine& own) {
 
 // Ended by the peer's arrival, or aborted. Pairs with the store in arrive_and_wait().
 bool CpuWindow::wait_for(int peer) {
+  WindowLine& line = *shape_.line(peer, bank_);
   const base::WaitPolicy* policy = work_.context.waiting;
   const int looks = policy != nullptr && policy->spins() ? kEagerLooks : 0;
   for (int i = 0; i < looks; ++i) {
     pause_cpu();
     const bool there = has_arrived(peer);
     // What lies beside the arrival travels together with it.
-    const auto* lines = reinterpret_cast<const uint8_t*>(shape_.line(peer, bank_));
-    for (uint64_t at = kCacheLine; at < offsetof(WindowLine, data) + in_line_; at += kCacheLine)
-      __builtin_prefetch(lines + at);
+    for (uint64_t at = kCacheLine; at < used_bytes(); at += kCacheLine)
+      __builtin_prefetch(byte_of(line, at));
     if (there) return true;
   }
-  WindowLine& line = *shape_.line(peer, bank_);
   uint64_t seen = 0;
   const auto ready = [&] {
     seen = std::atomic_ref<uint64_t>(line.arrived).load(std::memory_order_seq_cst);

@@ -37,8 +37,9 @@ class CpuWindow {
     COLL_CHECK_NOTE(bytes <= shape_.bank_bytes, "a piece is larger than a bank");
     bank_ = pieces_++ % kWindowBanks;
     // A piece this small travels beside its announcement.
-    in_line_ = bytes <= kWindowLineBytes ? bytes : 0;
-    first_ = bytes <= kWindowLineBytes ? shape_.line(0, bank_)->data : shape_.bank(0, bank_);
+    const bool in_line = bytes <= kWindowLineBytes;
+    in_line_ = in_line ? bytes : 0;
+    first_ = in_line ? shape_.line(0, bank_)->data : shape_.bank(0, bank_);
     use_as(WindowUse::banks);
   }
   // Turns to the other bank's line alone, of a piece that says in it where its data is
@@ -54,7 +55,7 @@ class CpuWindow {
     const uint64_t bytes = n * work_.element_bytes;
     const uint8_t* from = input_ + in * work_.element_bytes;
     uint8_t* to = staged(shape_.rank, at);
-    if (in_line_ > kFirstLineData && at == 0 && bytes > kFirstLineData)
+    if (in_line_ != 0 && at == 0 && bytes > kFirstLineData)
       stage_in_lines(to, from, bytes);
     else if (bytes < kStreamedBytes)
       std::memcpy(to, from, bytes);
@@ -70,9 +71,8 @@ class CpuWindow {
     std::atomic_ref<uint64_t>(own.arrived).store(arrivals_, std::memory_order_seq_cst);
     if (std::atomic_ref<uint32_t>(own.sleepers).load(std::memory_order_seq_cst) != 0) wake(own);
     // Peers have read the lines that are written next: they are fetched back while this rank waits.
-    const auto* next = reinterpret_cast<const uint8_t*>(shape_.line(shape_.rank, bank_ ^ 1));
-    for (uint64_t at = 0; at < offsetof(WindowLine, data) + in_line_; at += kCacheLine)
-      prefetch_to_write(next + at);
+    const WindowLine& next = *shape_.line(shape_.rank, bank_ ^ 1);
+    for (uint64_t at = 0; at < used_bytes(); at += kCacheLine) prefetch_to_write(byte_of(next, at));
     for (int k = 1; k < shape_.nranks; ++k) {
       const int peer =
           shape_.rank + k < shape_.nranks ? shape_.rank + k : shape_.rank + k - shape_.nranks;
@@ -92,6 +92,11 @@ class CpuWindow {
   static constexpr uint64_t kCacheLine = 64,
                             kFirstLineData = kCacheLine - offsetof(WindowLine, data);
 
+  // Of this piece's line, its data included.
+  uint64_t used_bytes() const { return offsetof(WindowLine, data) + in_line_; }
+  static const uint8_t* byte_of(const WindowLine& line, uint64_t at) {
+    return reinterpret_cast<const uint8_t*>(&line) + at;
+  }
   // Early, which brings the line here. Where several lines are to be written, the first one comes
   // last: a peer that looks at it meanwhile takes it away, and the arrival is written there.
   void use_as(WindowUse use) {

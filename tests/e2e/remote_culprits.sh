@@ -50,7 +50,7 @@ if case_is "a way that breaks in groups over hosts: both ends are named, and the
   has_err "cannot reach rank"
   has_err ": group "
   names_only node02 node03
-  within 16
+  within 12
   drop del 2 3
   nothing_left
 fi
@@ -71,7 +71,7 @@ if case_is "a way that breaks while ranks work: both ends are named, and nobody 
       has_err "has acknowledged nothing for"
       has_err "collctl doctor"
       names_only $(printf 'node%02d\n' "$1" "$2" | sort)
-      within 16
+      within 12
       drop del "$1" "$2"
     done
   done
@@ -218,7 +218,7 @@ if case_is "a hang between rows is told as soon as one within them"; then
     is_code 6
     has_err "node02"
     has_err "stopped"
-    within 10
+    within 7.5
   done
   nothing_left
 fi
@@ -275,13 +275,13 @@ if case_is "an agent of another make costs no more than its time"; then
   started=$(date +%s%N)
   run run -H 'node[01-02]:1' --timeout 5 -- sleep 777
   is_code 6
-  within 12
+  within 8.5
   hostile_on 2 stubborn
   for what in "-- sleep 777" "${long[*]}"; do
     started=$(date +%s%N)
     run run -H 'node[01-02]:1' --timeout 5 --grace 1 $what
     is_code 6
-    within 13
+    within 9.5
   done
   rig_sshd_reset 2
   hostile_on 2 silent
