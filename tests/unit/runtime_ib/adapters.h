@@ -1,5 +1,6 @@
 // What jobs over the adapters of tests/fake_verbs have in common.
 #pragma once
+#include "base/env.h"
 #include "tests/fake_verbs/control.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 
@@ -16,6 +17,13 @@ struct Adapters {
     CHECK(fake_verbs::counts().text() == fake_verbs::Counts{}.text());
     CHECK(fake_verbs::violations() == std::vector<std::string>{});
   }
+};
+
+// For jobs with many links, which are about who sends where: at their usual sizes the buffers of
+// all links are gigabytes, and most of such a test's time is their zeroing.
+struct SmallBuffers {
+  base::ScopedVariable simple{"COLLCTL_BUFFSIZE", "256K"};
+  base::ScopedVariable ll128{"COLLCTL_LL128_BUFFSIZE", "81920"};
 };
 
 inline CommOptions only_ib() {

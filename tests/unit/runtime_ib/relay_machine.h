@@ -75,13 +75,14 @@ class Machine {
   char path_[32] = "/tmp/collctl-machine-XXXXXX";
   std::optional<base::ScopedVariable> topo_;
   base::ScopedVariable there_{"FAKE_NVML", "4:90:0:hidden"};
+  SmallBuffers buffers_;
 };
 
 inline GpuJob two_hosts(const std::string& net) {
   GpuJob job;
   job.ranks = kRanks;
   job.hosts = {0, 0, 1, 1};
-  job.options.op_timeout_s = 120;
+  job.options.start_timeout_s = job.options.op_timeout_s = 120;
   job.options.net = net;
   return job;
 }

@@ -98,6 +98,7 @@ std::string try_machine(const std::string& file, std::set<std::string>& carried)
   const base::ScopedVariable topo("COLLCTL_TOPO_FILE", path);
   const std::string nvml = format("{}:{}:0:hidden", machine.gpus, machine.devices.sm);
   const base::ScopedVariable there("FAKE_NVML", nvml.c_str());
+  const SmallBuffers buffers;
   // From sm 90 on GPUs see what arrives in order, without a flush.
   const Adapters fabric(fake_verbs::Setup{.devices = machine.adapters(), .hold_us = 0});
   REQUIRE(fake_cuda::counts() == fake_cuda::Counts{});
@@ -107,7 +108,7 @@ std::string try_machine(const std::string& file, std::set<std::string>& carried)
   job.ranks = ranks;
   job.device_of = [&](int rank) { return machine.gpus - 1 - rank % machine.gpus; };
   for (int rank = 0; rank < ranks; ++rank) job.hosts.push_back(rank / machine.gpus);
-  job.options.op_timeout_s = 120;
+  job.options.start_timeout_s = job.options.op_timeout_s = 180;
   std::mutex mutex;
   std::set<std::string> expected;
   std::string wrong = with_gpu_ranks(job, [&](Communicator& c, Complaints& complaints) {
