@@ -59,6 +59,9 @@ struct PeerMemory {
   uint8_t* base = nullptr;
   uint64_t stride = 0;
   int rank = 0, nranks = 1;
+  // Where the parts lie in host memory (window_host_bytes): memory of this rank's GPU, for what
+  // nobody else looks at (window_own_bytes). Null: they lie on GPUs, and that in this rank's part.
+  uint8_t* own = nullptr;
 };
 
 // Directly between users' buffers, which all ranks map: none is the path through peer memory. A
@@ -126,9 +129,10 @@ struct Launcher {
   int (*launch_works)(const WorksLaunch&) = nullptr;
   // Bytes of a rank's part that the window kernels need.
   uint64_t (*window_part_bytes)(int nranks) = nullptr;
-  // Likewise those that operations by LL need: the begin of a part, so that memory of this size
-  // serves them alone (host memory, where GPUs do not reach each other's). 0: none do.
-  uint64_t (*window_ll_bytes)(int nranks) = nullptr;
+  // Likewise of a part in host memory, where GPUs do not reach each other's: for operations by LL
+  // and Simple; and those of its GPU's own beside it (PeerMemory::own). 0: there are no kernels.
+  uint64_t (*window_host_bytes)(int nranks) = nullptr;
+  uint64_t (*window_own_bytes)(int nranks) = nullptr;
   // Whether there is a window kernel for it, for this many bytes of `count` elements (send_recv,
   // pairwise: of a message). Pure; the same on all ranks.
   bool (*window_serves)(Collective, AlgorithmId, Protocol, DataType, RedOp, int nranks,

@@ -52,7 +52,7 @@ bool enough_slots(const Query& q) {
 }
 // A bank of lines holds `bytes`.
 bool lines_hold(const Query& q, uint64_t bytes) {
-  return q.protocol == Protocol::ll ? bytes <= ll_capacity()
+  return q.protocol == Protocol::ll ? bytes <= ll_capacity(q.nranks)
                                     : bytes + 480 <= ll128_capacity(q.nranks);
 }
 bool word_a_lane(const Query& q) {
@@ -118,7 +118,8 @@ constexpr KernelRow kRows[] = {
      "from 3 ranks on, above 256 KiB, up to a bank for a part", "broadcast_lines",
      "kernels/cuda/window/broadcast_lines.cuh", kOneShotText},
     {lines, kWindow, ~kMessages, kOneShot, kLl | kLl128, whole_lines,
-     "up to a bank of lines (LL 144 KiB, LL128 20 MiB on the wire, of all senders)",
+     "up to a bank of lines (LL 144 KiB, of two ranks 256, LL128 20 MiB on the wire, of all "
+     "senders)",
      "exchange_lines", "kernels/cuda/window/exchange_lines.cuh", kOneShotText},
     {lines, kWindow, kAllReduce, kTwoShot, kLl | kLl128, one_unit,
      "up to a unit (LL 256 bytes, LL128 480)", "exchange_lines",

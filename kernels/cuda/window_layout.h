@@ -1,12 +1,16 @@
 // How the window kernels use a rank's part of peer memory (PeerMemory in launch.h): counters, lines
 // of both line protocols, staging. Host and device; offsets in bytes from the begin of a part, the
-// same on all ranks. Everything starts as zeros.
+// same on all ranks. Everything starts as zeros. In host memory (In::host), which GPUs reach by PCI
+// Express, there are no lines of 128 bytes and fewer slots, and what a rank has for itself lies in
+// its GPU's memory instead (PeerMemory::own): a look at it would take a microsecond each.
 //
+//              Of the rank itself:
 //   messages   the launches with messages so far: to see whether the device makes progress
 //   epochs     the other launches so far, for each block
+//   own        for each block this rank's own counts; tickets of the store kernels
+//              Written by others, or for them:
 //   peers      for each block and peer: the last epoch at which it arrived; the last one it
 //              closed, and what it announced of its buffers at the begin of that one (direct.cuh)
-//   own        for each block this rank's own counts; tickets of the store kernels
 //   ll         2 banks x (n-1) senders x lines of 16 bytes, 8 of them data
 //   ll128      2 banks x (n-1) senders x lines of 128 bytes, 120 of them data
 //   message    LL128 as above, for messages alone; and for each peer and block the last message by
@@ -26,17 +30,21 @@
 #pragma once
 #include <cstdint>
 
-#include "kernels/contract/types.h"
+#include "kernels/cuda/launch.h"
 
 namespace collctl::kernels::cuda {
 
 inline constexpr int kWindowBlocks = 128;  // most that a launch has
-// Wire bytes of one sender: 144 KiB of data, so that two-shot of 4 ranks has 256 KiB.
-inline constexpr uint64_t kLlBankBytes = 288 * 1024;
+// Wire bytes of one sender: 144 KiB of data, so that two-shot of 4 ranks has 256 KiB; between two
+// ranks, where one-shot sends no more, 256 KiB.
+COLL_FN constexpr uint64_t ll_bank_bytes(int nranks) {
+  return (nranks <= 2 ? 512 : 288) * 1024;
+}
 inline constexpr uint64_t kLl128Total = 20u << 20;   // wire bytes of all senders in one bank
 inline constexpr uint64_t kMessageTotal = 5u << 20;  // likewise, of messages
 inline constexpr uint32_t kSlotBytes = 32 * 1024;    // of a stage
 inline constexpr uint32_t kMostSlots = 512;          // of all senders, about
+inline constexpr uint32_t kMostHostSlots = 256;      // likewise: the processor's cache holds them
 inline constexpr uint32_t kMessageSlots = 128;  // of a sender: they hold what a link has in flight
 
 // Of 16 bytes, which are stored and seen in one: the number comes with what it stands for.
@@ -90,28 +98,33 @@ COLL_FN constexpr uint64_t align_up(uint64_t value, uint64_t to) {
   return (value + to - 1) / to * to;
 }
 
-COLL_FN constexpr WindowLayout window_layout(int nranks) {
+// Where the memory is that all ranks map.
+enum class In : uint8_t { gpu, host };
+
+COLL_FN constexpr WindowLayout window_layout(int nranks, In in = In::gpu) {
   WindowLayout l{};
+  const bool host = in == In::host;
   const uint64_t senders = nranks > 1 ? uint64_t(nranks - 1) : 1;
-  l.ll128_bank_bytes = kLl128Total / senders / 4096 * 4096;
-  l.slots = kMostSlots;
-  while (l.slots > 16 && l.slots * senders > 2 * kMostSlots) l.slots /= 2;
+  l.ll128_bank_bytes = host ? 0 : kLl128Total / senders / 4096 * 4096;
+  const uint32_t most = host ? kMostHostSlots : kMostSlots;
+  l.slots = most;
+  while (l.slots > 16 && l.slots * senders > 2 * most) l.slots /= 2;
   l.messages = 0;
   l.epochs = 128;
   l.claim =
       l.epochs + kWindowBlocks * sizeof(uint64_t);  // of the report of a failure: there is but one
-  l.peers = align_up(l.claim + sizeof(uint32_t), 1024);
-  l.own = l.peers + kWindowBlocks * senders * sizeof(PeerCounters);
+  l.own = align_up(l.claim + sizeof(uint32_t), 1024);
   l.own_bytes = uint32_t(align_up(sizeof(OwnBlock) + (senders - 1) * sizeof(OwnBlock::Peer), 64));
   l.store = align_up(l.own + kWindowBlocks * l.own_bytes, 128);
+  l.peers = align_up(l.store + sizeof(StoreState), 1024);
   const uint64_t counts = align_up(senders * l.slots * sizeof(uint64_t), 128);
-  l.arrived = align_up(l.store + sizeof(StoreState), 128);
+  l.arrived = align_up(l.peers + kWindowBlocks * senders * sizeof(PeerCounters), 128);
   l.taken = l.arrived + counts;
   l.result_arrived = l.taken + counts;
   l.result_taken = l.result_arrived + counts;
   l.ll = align_up(l.result_taken + counts, 4096);
-  l.ll128 = l.ll + 2 * senders * kLlBankBytes;
-  l.message_bank_bytes = kMessageTotal / senders / 4096 * 4096;
+  l.ll128 = l.ll + 2 * senders * ll_bank_bytes(nranks);
+  l.message_bank_bytes = host ? 0 : kMessageTotal / senders / 4096 * 4096;
   l.message_lines = l.ll128 + 2 * senders * l.ll128_bank_bytes;
   l.message_taken = l.message_lines + 2 * senders * l.message_bank_bytes;
   l.stage = align_up(l.message_taken + senders * kWindowBlocks * sizeof(uint64_t), 4096);
@@ -120,9 +133,13 @@ COLL_FN constexpr WindowLayout window_layout(int nranks) {
   return l;
 }
 
+constexpr WindowLayout layout_of(const PeerMemory& memory) {
+  return window_layout(memory.nranks, memory.own != nullptr ? In::host : In::gpu);
+}
+
 // The most data bytes that one rank can send to another in one launch by lines.
-COLL_FN constexpr uint64_t ll_capacity() {
-  return kLlBankBytes / 2;
+COLL_FN constexpr uint64_t ll_capacity(int nranks) {
+  return ll_bank_bytes(nranks) / 2;
 }
 COLL_FN constexpr uint64_t ll128_capacity(int nranks) {
   return window_layout(nranks).ll128_bank_bytes / 128 * 120;

@@ -11,12 +11,12 @@ namespace {
 class Look {
  public:
   Look(const PeerMemory& memory, const ReadMemory& read)
-      : memory_(memory), read_(read), layout_(window_layout(memory.nranks)) {}
+      : memory_(memory), read_(read), layout_(layout_of(memory)) {}
 
   // What all blocks have ended.
   bool ended(uint64_t& count) const {
     std::array<uint64_t, kWindowBlocks> epochs;
-    const MemoryRead all{epochs.data(), part(memory_.rank) + layout_.epochs, sizeof(epochs)};
+    const MemoryRead all{epochs.data(), own(memory_.rank) + layout_.epochs, sizeof(epochs)};
     if (!read_({&all, 1})) return false;
     count = *std::min_element(epochs.begin(), epochs.end());
     return true;
@@ -27,9 +27,17 @@ class Look {
              std::vector<bool>& answers) const {
     std::vector<Counts> counts(writers.size());
     std::vector<MemoryRead> list;
-    for (size_t i = 0; i < writers.size(); ++i)
-      list.push_back({&counts[i], count_of(reader, writers[i]), sizeof(Counts)});
+    for (size_t i = 0; i < writers.size(); ++i) {
+      counts[i].fill(UINT64_MAX);  // nothing has a greater one
+      if (const void* from = counts_of(reader, writers[i]); from != nullptr)
+        list.push_back({&counts[i], from, sizeof(Counts)});
+    }
     if (!read_(list)) return false;
+    for (size_t i = 0; i < writers.size(); ++i)
+      if (writers[i] == memory_.rank && memory_.own != nullptr) {
+        counts[i][kReceived] = counts[i][kSent];
+        counts[i][kResultReceived] = counts[i][kResultSent];
+      }
     list.clear();
     std::vector<Signs> signs(writers.size());
     for (size_t i = 0; i < writers.size(); ++i)
@@ -56,13 +64,21 @@ class Look {
   };
 
   const uint8_t* part(int rank) const { return memory_.base + uint64_t(rank) * memory_.stride; }
+  const uint8_t* own(int rank) const { return memory_.own != nullptr ? memory_.own : part(rank); }
   uint64_t place(int writer, int reader) const {
     return uint64_t(place_of(writer, reader, memory_.nranks));
   }
-  const void* count_of(int reader, int writer) const {
-    return reinterpret_cast<const OwnBlock*>(part(reader) + layout_.own)
-        ->peers[place(writer, reader)]
-        .count;
+  // What the reader counts of the writer. Where each rank's counts are on its own GPU, what this
+  // rank counts as one of the two, and of two others nothing (null): who has come is seen by what
+  // it left here.
+  const void* counts_of(int reader, int writer) const {
+    const auto peers = [&](int rank, int peer) {
+      return reinterpret_cast<const OwnBlock*>(own(rank) + layout_.own)
+          ->peers[place(peer, rank)]
+          .count;
+    };
+    if (memory_.own == nullptr || reader == memory_.rank) return peers(reader, writer);
+    return writer == memory_.rank ? peers(writer, reader) : nullptr;
   }
   void ask(int reader, int writer, uint64_t epoch, const Counts& counts, Signs& to,
            std::vector<MemoryRead>& list) const {
@@ -76,15 +92,14 @@ class Look {
       return from + region + slot * sizeof(uint64_t);
     };
     constexpr uint64_t kLineBytes = 128;
-    const bool whole = memory_.stride >= layout_.total;  // else it ends behind LL's lines
     list.insert(list.end(),
                 {{&to.counters, from + layout_.peers + place(writer, reader) * sizeof(PeerCounters),
                   sizeof(to.counters)},
-                 {&to.ll, lines(layout_.ll, kLlBankBytes), sizeof(to.ll)},
+                 {&to.ll, lines(layout_.ll, ll_bank_bytes(memory_.nranks)), sizeof(to.ll)},
                  {&to.arrived, beside_slot(layout_.arrived, counts[kReceived]), sizeof(to.arrived)},
                  {&to.result, beside_slot(layout_.result_arrived, counts[kResultReceived]),
                   sizeof(to.result)}});
-    if (whole)
+    if (layout_.ll128_bank_bytes > 0)
       list.push_back(
           {&to.ll128,
            lines(layout_.ll128, layout_.ll128_bank_bytes) + kLineBytes - sizeof(to.ll128),

@@ -80,7 +80,8 @@ Status Communicator::Start::make_pinned_window() {
   COLL_ASSIGN(s_.pinned_window,
               PinnedWindow::make({.rank = s_.rank,
                                   .nranks = s_.size,
-                                  .part_bytes = s_.launcher->window_ll_bytes(s_.size),
+                                  .part_bytes = s_.launcher->window_host_bytes(s_.size),
+                                  .own_bytes = s_.launcher->window_own_bytes(s_.size),
                                   .comm_hash = s_.hash,
                                   .device = s_.device,
                                   .bootstrap = s_.bootstrap.get()},
@@ -104,7 +105,7 @@ Status Communicator::Start::make_device_window() {
   s_.device_window = std::move(made.window);
   if (made.without < 0 || !may_pin_) return {};
   if (s_.rank == made.without)
-    COLL_WARN("no GPU memory that all ranks map, host memory serves small operations: rank {}: {}",
+    COLL_WARN("no GPU memory that all ranks map, host memory serves instead: rank {}: {}",
               s_.rank, s_.window_failure);
   s_.shape.gpu_window = false;
   s_.shape.no_window = s_.window_failure.empty()
@@ -263,7 +264,6 @@ Result<GpuCalibration> Communicator::Start::measured_windows(const std::string& 
   o.launcher = s_.launcher;
   o.bootstrap = s_.bootstrap.get();
   o.memory = pinned ? s_.pinned_window->memory() : s_.device_window->memory();
-  o.ll_alone = pinned;
   // More say more, where they are soon done.
   o.large_launches = std::clamp(int(path_of_windows(*s_.shape.model, pinned).gbps / 30), 2, 12);
   for (size_t i = 0; i < kCalibratedKernels.size(); ++i) {

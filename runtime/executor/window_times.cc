@@ -34,7 +34,8 @@ class TimesTest : public JointTest {
     pair_ = {.base = o_.memory.base,
              .stride = o_.memory.stride * uint64_t(last),
              .rank = o_.memory.rank == 0 ? 0 : 1,
-             .nranks = 2};
+             .nranks = 2,
+             .own = o_.memory.own};
   }
 
   Status set_up() override {
@@ -98,8 +99,10 @@ class TimesTest : public JointTest {
   // The counts of two ranks are none of all of them.
   Status clean() override {
     if (!takes_part_) return {};
+    const bool host = o_.memory.own != nullptr;
     const uint64_t bytes =
-        o_.ll_alone ? o_.launcher->window_ll_bytes(2) : o_.launcher->window_part_bytes(2);
+        host ? o_.launcher->window_host_bytes(2) : o_.launcher->window_part_bytes(2);
+    if (host) COLL_TRY(o_.device->zero(o_.memory.own, o_.launcher->window_own_bytes(2)));
     return o_.device->zero(o_.memory.base + uint64_t(o_.memory.rank) * o_.memory.stride, bytes);
   }
 

@@ -18,7 +18,6 @@ struct WindowTimesOptions {
   const kernels::cuda::Launcher* launcher = nullptr;
   Bootstrap* bootstrap = nullptr;
   kernels::cuda::PeerMemory memory;  // of all ranks; zero before and after
-  bool ll_alone = false;             // it has room for operations by LL only (window_ll_bytes)
   uint32_t kernels = 0;              // that may be measured, a bit each of kCalibratedKernels
   int large_launches = 2;            // of sizes from 1 MiB on, at a time; the same on all ranks
   double wait_s = 10;                // for the kernels of one rank

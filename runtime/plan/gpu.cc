@@ -49,7 +49,7 @@ bool window_kernel_serves(const Operation& op, const CommShape& shape, Algorithm
 // Empty, or why not.
 std::string window_refusal(const Operation& op, const CommShape& shape, const AlgorithmRow& row,
                            Protocol protocol) {
-  if (!shape.gpu_window && !(shape.pinned_window && protocol == Protocol::ll))
+  if (!shape.gpu_window && !(shape.pinned_window && protocol != Protocol::ll128))
     return format("{} needs memory that all ranks map, and there is none: {}", row.name,
                   shape.no_window);
   if (window_kernel_serves(op, shape, row.id, protocol)) return {};

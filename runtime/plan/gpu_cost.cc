@@ -35,15 +35,17 @@ constexpr WindowRow kWindowRows[] = {
     {AlgorithmId::two_shot, Protocol::ll128, 3.5, 0.3, 348, 348},
     {AlgorithmId::two_shot, Protocol::simple, 10.3, 0.3, 355, 367},
 };
-// Through host memory (2 and 4 x H100, PCIe 5.0, on a stream).
+// Through host memory (2 and 4 x H200, PCIe 5.0, on a stream).
 constexpr WindowRow kPinnedRows[] = {
-    {AlgorithmId::one_shot, Protocol::ll, 4.0, 0.4, 31, 31},
-    {AlgorithmId::two_shot, Protocol::ll, 6.7, 2.3, 31, 31},
+    {AlgorithmId::one_shot, Protocol::ll, 3.5, 0.4, 31, 31},
+    {AlgorithmId::one_shot, Protocol::simple, 17.5, 1.5, 38, 42},
+    {AlgorithmId::two_shot, Protocol::ll, 6.0, 2.3, 31, 31},
+    {AlgorithmId::two_shot, Protocol::simple, 25.0, 3.0, 25, 29},
 };
 // A launch on a stream adds so much (1.0 to 1.5), as the model's times of fifos have it within.
 constexpr double kLaunchUs = 1.2;
 // In operations with a root all ranks tell each other that they have arrived.
-constexpr double kArrivalUs = 0.3, kPinnedArrivalUs = 2.2;
+constexpr double kArrivalUs = 0.3, kPinnedArrivalUs = 0.9;
 // LL128 that only moves, where sums reach what the row says (2 x H200).
 constexpr double kMovedLinesGbps = 355, kAddedLinesGbps = 300;
 // And between more than two, where lines of several senders come in side by side (4 x H100).
@@ -53,6 +55,10 @@ constexpr double kMovedLinesOfMoreGbps = 285, kAddedLinesOfMoreGbps = 270;
 constexpr double kOwnBlockGbps = 4400;
 // What receivers of a broadcast hand on comes a second way (measured on 4 x H200).
 constexpr double kHandedOnUs = 4, kHandedOnLinesUs = 1.5, kDealtRankUs = 0.15;
+// Through host memory (what is handed on took 5, but rings are faster there than their model says);
+// and what is left of the first bytes' rate where each of more ranks gives all others something of
+// its own (4 x H200).
+constexpr double kPinnedHandedOnUs = 20, kPinnedOfMoreShare = 0.7;
 
 // Directly between users' windows (2 and 4 x H200): what is put beats slots from some MiB on; sums
 // and what is loaded never do, and are here for those who force them.
@@ -168,6 +174,7 @@ constexpr HostRow kHostRows[] = {{false, Protocol::simple, 10.6, 7.1},
                                  {true, Protocol::simple, 4.5, 6.5},
                                  {true, Protocol::ll, 4.0, 3.9}};
 constexpr double kHostFirstShare = 0.75, kHostFirstShareOfPeer = 0.62;
+constexpr double kHostShareOfPeers = 0.82;  // of all bytes, where there is more than one peer
 constexpr double kHostFirstBytes = 8 << 20;
 
 double bytes_us(const ModelInput& input, const Estimate& made) {
@@ -225,7 +232,7 @@ void set_measured(GpuCalibration& c, size_t kernel, double small_us, double larg
 }
 
 GpuPrediction predict_window_kernel(const GpuQuery& q) {
-  const WindowRow row = window_row(q.algorithm, q.protocol, q.path, q.nranks);
+  WindowRow row = window_row(q.algorithm, q.protocol, q.path, q.nranks);
   const double others = q.nranks - 1;
   double bytes = others * double(q.bytes) * wire_bytes_per_byte(q.protocol);
   if (q.algorithm == AlgorithmId::two_shot) bytes *= 2.0 / q.nranks;
@@ -235,7 +242,14 @@ GpuPrediction predict_window_kernel(const GpuQuery& q) {
   const double rank_us = dealt ? kDealtRankUs : row.rank_us;
   double latency_us = launch_us(q.path) + row.base_us + std::max(0.0, others - 1) * rank_us;
   if (has_root(q.collective)) latency_us += q.path.pinned ? kPinnedArrivalUs : kArrivalUs;
-  if (dealt) latency_us += q.protocol == Protocol::simple ? kHandedOnUs : kHandedOnLinesUs;
+  const bool stored = q.protocol == Protocol::simple;
+  const double handed_us = !stored         ? kHandedOnLinesUs
+                           : q.path.pinned ? kPinnedHandedOnUs
+                                           : kHandedOnUs;
+  if (dealt)
+    latency_us += handed_us;
+  else if (stored && q.path.pinned && q.nranks > 2)
+    row.first_gbps *= kPinnedOfMoreShare;
   double moving_us = moved_us(row, q, bytes);
   if (q.collective == Collective::all_to_all && q.protocol != Protocol::simple)
     moving_us += double(q.bytes) / (kOwnBlockGbps * 1e3);
@@ -304,6 +318,7 @@ GpuPrediction predict_fifos(const ModelInput& input, const GpuQuery& q) {
         latency = base + (latency - row.base_us) / row.hop_us[int(HopKind::pci)] * host.hop_us;
         const double bytes = double(moved_bytes(q.collective, q.nranks, q.bytes));
         moving *= 1 + std::min(1.0, kHostFirstBytes / std::max(1.0, bytes)) * (1 / share - 1);
+        if (over == Over::rounds && q.nranks > 2) moving /= kHostShareOfPeers;
       }
   if (q.algorithm == AlgorithmId::tree) moving *= 1.5;
   if (const kernels::AlgorithmRow& text = kernels::algorithm(q.algorithm);

@@ -94,7 +94,7 @@ struct CommShape {
   // All ranks map each other's memory for the window kernels (kernels/cuda/launch.h). Says which
   // operations these have; null: none.
   bool gpu_window = false;
-  bool pinned_window = false;  // else host memory, for their operations by LL
+  bool pinned_window = false;  // else host memory, for all but LL128
   WindowServes window_serves = nullptr;
   WindowDirect window_direct = nullptr;  // and which are direct between users' windows
   bool ll128_passed = false;  // the torn-store test, on every path in use; else why LL128 is off:

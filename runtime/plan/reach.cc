@@ -71,7 +71,7 @@ bool may_have_pinned_window(std::span<const RankFacts> all_facts, const HostGrou
                             const Settings& settings, const kernels::cuda::Launcher& launcher) {
   return !settings.window_verbs && !settings.shm_disabled && settings.transport != "p2p" &&
          why_no_window(all_facts, hosts, settings).empty() &&
-         launcher.window_ll_bytes(int(all_facts.size())) > 0;
+         launcher.window_host_bytes(int(all_facts.size())) > 0;
 }
 
 }  // namespace collctl::runtime

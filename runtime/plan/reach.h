@@ -18,7 +18,7 @@ std::string why_no_window(std::span<const RankFacts> all_facts, const HostGroups
 std::string why_no_device_window(std::span<const RankFacts> all_facts, const HostGroups& hosts,
                                  const Settings& settings, const kernels::cuda::Launcher& launcher);
 
-// Whether GPU ranks that share none can share host memory for operations by LL. Pure, the same on
+// Whether GPU ranks that share none can share host memory for window kernels. Pure, the same on
 // all ranks.
 bool may_have_pinned_window(std::span<const RankFacts> all_facts, const HostGroups& hosts,
                             const Settings& settings, const kernels::cuda::Launcher& launcher);

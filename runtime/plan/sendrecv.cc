@@ -38,6 +38,10 @@ constexpr MessageWidth kGpuMessages{32 << 10, 1 << 20, 512 << 10, {32 << 10, 2 <
 // 12.1 at 32 KiB, 18 / 13 at 64 KiB, 36 / 24 at 256 KiB, 90 / 63 at 1 MiB).
 constexpr MessageWidth kThroughHost{16 << 10, 0, 16 << 10, {2 << 10, 256, 16 << 10}};
 
+// From here on through the window in host memory (2 x H200, us, by fifos and there: 256 KiB 23, 25;
+// 512 KiB 36, 35; 1 MiB 59, 56; 4 MiB 172, 148; 16 MiB 546, 474; 256 MiB 7220, 6890).
+constexpr uint64_t kPinnedMessages = 512 << 10;
+
 // How a message is sent. Every rank keeps this order of paths, and none waits for another. window:
 // in memory that all ranks map; copy: to oneself, on a GPU. fine: in chunks of its own
 // (link_chunk_bytes).
@@ -144,7 +148,8 @@ bool have_ll128(int from, int to, const CommShape& shape) {
 // one, where a fifo has one block at each end, and no links are made. Whoever names a number of
 // channels gets fifos.
 bool window_has(Protocol protocol, uint64_t bytes, const CommShape& shape, const Choices& choices) {
-  return shape.gpu_window && shape.window_serves != nullptr && choices.channels == 0 &&
+  const bool have = shape.gpu_window || (shape.pinned_window && protocol == Protocol::simple);
+  return have && shape.window_serves != nullptr && choices.channels == 0 &&
          choices.allows(protocol) && (protocol != Protocol::ll128 || shape.ll128_passed) &&
          shape.window_serves(Collective::send_recv, kernels::AlgorithmId::pairwise, protocol,
                              DataType::uint8, kernels::RedOp::sum, shape.nranks, bytes);
@@ -185,7 +190,8 @@ Result<size_t> way_of(const Operation& message, uint64_t bytes, const CommShape&
   if (window_has(Protocol::ll128, bytes, shape, choices))
     return place({Protocol::ll128, By::window});
   COLL_ASSIGN(const Protocol protocol, protocol_of(message, bytes, shape, choices));
-  const bool large = bytes > message_width(shape).ll_alone_bytes;
+  const bool large =
+      bytes >= (shape.pinned_window ? kPinnedMessages : message_width(shape).ll_alone_bytes + 1);
   if (large && protocol == Protocol::simple && window_has(protocol, bytes, shape, choices))
     return place({protocol, By::window});
   return place({protocol, is_fine(bytes, protocol, shape) ? By::fine_fifos : By::fifos});

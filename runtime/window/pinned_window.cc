@@ -42,10 +42,14 @@ Result<std::unique_ptr<PinnedWindow>> PinnedWindow::make(const Options& o, std::
     return std::unique_ptr<PinnedWindow>();
   }
   window->pinned_ = std::move(*pinned);
-  window->memory_ = {
-      .base = window->pinned_.data(), .stride = stride, .rank = o.rank, .nranks = o.nranks};
-  COLL_INFO(init, "Window : {} bytes of host memory of each of {} ranks, for operations by LL",
-            stride, o.nranks);
+  COLL_ASSIGN(window->own_, transport::DeviceMemory::make(o.device, o.own_bytes, false));
+  COLL_TRY(o.device->zero(window->own_.data(), o.own_bytes));
+  window->memory_ = {.base = window->pinned_.data(),
+                     .stride = stride,
+                     .rank = o.rank,
+                     .nranks = o.nranks,
+                     .own = window->own_.data()};
+  COLL_INFO(init, "Window : {} bytes of host memory of each of {} ranks", stride, o.nranks);
   return window;
 }
 

@@ -1,9 +1,10 @@
 // PinnedWindow: host memory that the GPUs of all ranks of a communicator read and write, for the
-// window kernels' operations by LL (kernels/cuda/launch.h), where GPUs of one host do not reach
-// each other's memory: one step through the host instead of the two and more of rings. Made at
-// start-up, given back by the destructor. Start-up's thread.
+// window kernels' operations by LL and Simple (kernels/cuda/launch.h), where GPUs of one host do
+// not reach each other's memory: one step through the host instead of the two and more of rings.
+// Made at start-up, given back by the destructor. Start-up's thread.
 //
-// Memory of a rank: Launcher::window_ll_bytes, for 8 ranks 4 MB, on its GPU's NUMA node.
+// Memory of a rank: Launcher::window_host_bytes, for 2 ranks 5 MB, for 8 ranks 12, on its GPU's
+// NUMA node; and window_own_bytes of its GPU.
 #pragma once
 #include <memory>
 #include <string>
@@ -20,7 +21,7 @@ class PinnedWindow {
  public:
   struct Options {
     int rank = 0, nranks = 1;
-    uint64_t part_bytes = 0;  // Launcher::window_ll_bytes
+    uint64_t part_bytes = 0, own_bytes = 0;  // Launcher::window_host_bytes, window_own_bytes
     uint64_t comm_hash = 0;
     transport::DevicePointer device;
     Bootstrap* bootstrap = nullptr;
@@ -33,6 +34,7 @@ class PinnedWindow {
  private:
   PinnedWindow() = default;
   kernels::cuda::PeerMemory memory_;
+  transport::DeviceMemory own_;
   base::Mapping mapped_;
   transport::PinnedMemory pinned_;  // before what it pins goes
 };

@@ -15,6 +15,10 @@ constexpr Collective kCollectives[] = {
     Collective::broadcast,  Collective::reduce,     Collective::gather,
     Collective::scatter,    Collective::all_to_all, Collective::barrier};
 
+std::string note_of(uint64_t epoch, In in) {
+  return "\nepoch " + std::to_string(epoch) + (in == In::host ? ", in host memory" : "");
+}
+
 WindowCase draw_case(Draw& draw, int nranks, bool direct) {
   WindowCase c;
   c.what.collective =
@@ -59,13 +63,14 @@ void run_drawn(uint64_t seed, bool direct) {
   emulated::Manners manners = draw.manners(seed);
   manners.tears = uint32_t(epoch + 64) >= 64;
   emulated::machine().behave(manners);
-  Windows windows(nranks, epoch);
-  std::string said = seed_note(seed) + "\nepoch " + std::to_string(epoch);
+  const In in = direct || !draw.one_in(3) ? In::gpu : In::host;
+  Windows windows(nranks, epoch, in);
+  std::string said = seed_note(seed) + note_of(epoch, in);
   std::string wrong;
   for (uint64_t batch = 1 + draw.below(2); batch > 0 && wrong.empty(); --batch) {
     for (uint64_t launches = 1 + draw.below(4); launches > 0 && wrong.empty(); --launches) {
       const WindowCase c = draw_case(draw, nranks, direct);
-      if (!served(c, nranks)) continue;
+      if (!served(c, nranks, in)) continue;
       said += "\n" + describe(c, nranks);
       wrong = windows.launch(c);
     }
@@ -219,18 +224,13 @@ TEST_CASE("window kernels: who has not begun is seen from outside", "[windows][s
     emulated::Manners manners = draw.manners(seed);
     manners.tears = uint32_t(epoch + 64) >= 64;
     emulated::machine().behave(manners);
-    const bool ll_only = draw.one_in(3);
-    const auto fits = [&](const WindowCase& c) {
-      return served(c, nranks) &&
-             !(ll_only && (c.what.protocol != Protocol::ll || c.direct != DirectPath::none));
-    };
-    Windows windows(nranks, epoch, ll_only);
-    std::string said = seed_note(seed) + "\nepoch " + std::to_string(epoch) +
-                       (ll_only ? ", memory for LL alone" : "");
+    const In in = draw.one_in(3) ? In::host : In::gpu;
+    Windows windows(nranks, epoch, in);
+    std::string said = seed_note(seed) + note_of(epoch, in);
     uint64_t ended = epoch;
     for (uint64_t launches = draw.below(4); launches > 0; --launches) {
       const WindowCase c = draw_case(draw, nranks, draw.one_in(3));
-      if (!fits(c)) continue;
+      if (!served(c, nranks, in)) continue;
       said += "\n" + describe(c, nranks);
       INFO(said);
       REQUIRE(windows.launch(c) == "");
@@ -239,7 +239,8 @@ TEST_CASE("window kernels: who has not begun is seen from outside", "[windows][s
     }
     WindowCase c;
     do c = draw_case(draw, nranks, draw.one_in(3));
-    while (!fits(c) || c.what.algorithm == AlgorithmId::pairwise || c.what.count == 0);
+    while (!served(c, nranks, in) || c.what.algorithm == AlgorithmId::pairwise ||
+           c.what.count == 0);
     const int without = int(draw.below(uint64_t(nranks)));
     said += "\n" + describe(c, nranks) + " without " + std::to_string(without);
     INFO(said);

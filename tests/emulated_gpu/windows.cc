@@ -57,7 +57,10 @@ std::string describe(const WindowCase& c, int nranks) {
   return text;
 }
 
-bool served(const WindowCase& c, int nranks) {
+bool served(const WindowCase& c, int nranks, In in) {
+  const bool alone = c.direct != DirectPath::none || c.what.algorithm == AlgorithmId::pairwise ||
+                     c.what.protocol == Protocol::ll128;
+  if (in == In::host && alone) return false;
   const uint64_t bytes = c.what.count * element_size(c.what.type);
   if (c.direct != DirectPath::none)
     return window_direct(c.what.collective, c.what.type, c.what.op, nranks, bytes);
@@ -68,27 +71,40 @@ bool served(const WindowCase& c, int nranks) {
                        nranks, bytes);
 }
 
-Windows::Windows(int n, uint64_t epoch, bool ll_only)
+Windows::Windows(int n, uint64_t epoch, In where)
     : nranks(n),
-      stride_(align_up(ll_only ? window_ll_bytes(n) : window_part_bytes(n), 4096)),
+      in(where),
+      layout_(window_layout(n, where)),
+      stride_(align_up(in == In::host ? window_host_bytes(n) : window_part_bytes(n), 4096)),
       used_(size_t(n)) {
   parts_ = map(stride_ * uint64_t(n));
+  owns_ = map(own_stride() * uint64_t(n));
   users_ = map(kSlotBytes * uint64_t(n));
   emulated::machine().arrives_late(parts_, stride_ * uint64_t(n));
+  emulated::machine().arrives_late(owns_, own_stride() * uint64_t(n));
   emulated::machine().arrives_late(users_, kSlotBytes * uint64_t(n));
   reports_.resize(size_t(n));
   for (int r = 0; r < n; ++r) {
-    auto* epochs =
-        reinterpret_cast<uint64_t*>(parts_ + uint64_t(r) * stride_ + window_layout(n).epochs);
-    std::fill_n(epochs, kWindowBlocks, epoch);
+    uint8_t* const own = in == In::host ? memory_of(r).own : parts_ + uint64_t(r) * stride_;
+    std::fill_n(reinterpret_cast<uint64_t*>(own + layout_.epochs), kWindowBlocks, epoch);
   }
 }
 Windows::~Windows() {
   emulated::machine().forget_memory(parts_);
+  emulated::machine().forget_memory(owns_);
   emulated::machine().forget_memory(users_);
   ASAN_UNPOISON_MEMORY_REGION(users_, kSlotBytes * uint64_t(nranks));
   munmap(parts_, stride_ * uint64_t(nranks));
+  munmap(owns_, own_stride() * uint64_t(nranks));
   munmap(users_, kSlotBytes * uint64_t(nranks));
+}
+
+uint64_t Windows::own_stride() const {
+  return align_up(window_own_bytes(nranks), 4096);
+}
+PeerMemory Windows::memory_of(int rank) const {
+  return {parts_, stride_, rank, nranks,
+          in == In::host ? owns_ + uint64_t(rank) * own_stride() : nullptr};
 }
 
 // At other places on other ranks; offsets from 16 bytes stay.
@@ -147,7 +163,7 @@ std::string Windows::launch(const WindowCase& c, int without) {
     l.work.input = there(l.work.input);
     l.work.output = there(l.work.output);
     l.work.pairs = nullptr;
-    l.memory = {parts_, stride_, r, nranks};
+    l.memory = memory_of(r);
     l.direct = c.direct;
     if (c.direct != DirectPath::none) l.flat = {users_, kSlotBytes};
     l.blocks = c.blocks;
@@ -182,7 +198,7 @@ void Windows::look_after(uint64_t looks) {
     seen_.resize(size_t(nranks));
     for (int r = 0; r < nranks; ++r)
       seen_[size_t(r)].known = window_stand(
-          {parts_, stride_, r, nranks},
+          memory_of(r),
           [](std::span<const MemoryRead> list) {
             for (const MemoryRead& one : list) std::memcpy(one.to, one.from, one.bytes);
             return true;

@@ -7,12 +7,16 @@
 #include <vector>
 
 #include "kernels/cuda/window/launch.h"
+#include "kernels/cuda/window_layout.h"
 #include "tests/unit/kernels/cpu_operation.h"
 
 namespace emulated_tests {
 
 using namespace collctl::kernels;
 using collctl::kernels::cuda::DirectPath;
+using collctl::kernels::cuda::In;
+using collctl::kernels::cuda::PeerMemory;
+using collctl::kernels::cuda::WindowLayout;
 using cpu_tests::Case;
 using cpu_tests::Operation;
 
@@ -26,17 +30,18 @@ struct WindowCase {
 };
 std::string describe(const WindowCase& c, int nranks);
 // Whether there is a kernel for it.
-bool served(const WindowCase& c, int nranks);
+bool served(const WindowCase& c, int nranks, In in = In::gpu);
 
 class Windows {
  public:
-  // `epoch`: of the launches before. `ll_only`: as much memory as operations by LL need.
-  Windows(int nranks, uint64_t epoch, bool ll_only = false);
+  // `epoch`: of the launches before. `in`: on the host with what is each rank's own apart.
+  Windows(int nranks, uint64_t epoch, In in = In::gpu);
   ~Windows();
   Windows(const Windows&) = delete;
   Windows& operator=(const Windows&) = delete;
 
   const int nranks;
+  const In in;
   int64_t timeout_ns = 500'000'000;
   // Queues it for all ranks but `without`. Empty, or what refused it.
   std::string launch(const WindowCase& c, int without = -1);
@@ -62,11 +67,14 @@ class Windows {
   int launch_rounds(collctl::kernels::cuda::WindowLaunch launch,
                     const std::vector<PairStep>& steps);
   uint8_t* put(int rank, const std::vector<uint8_t>& memory);
+  uint64_t own_stride() const;
+  PeerMemory memory_of(int rank) const;
   uint8_t* slot(int rank) const { return users_ + uint64_t(rank) * kSlotBytes; }
 
   static constexpr uint64_t kSlotBytes = uint64_t(64) << 20;
+  WindowLayout layout_;
   uint64_t stride_;
-  uint8_t *parts_, *users_;
+  uint8_t *parts_, *owns_, *users_;
   std::vector<uint64_t> used_;  // of the ranks' slots
   std::vector<Placed> placed_;
   std::vector<Report> reports_;

@@ -47,28 +47,24 @@ struct Exchange {
     return p < memory.nranks ? p : p - memory.nranks;
   }
   __device__ uint8_t* part(int rank) const { return memory.base + uint64_t(rank) * memory.stride; }
+  __device__ uint8_t* own() const { return memory.own != nullptr ? memory.own : part(memory.rank); }
   // What `writer` writes at `reader` and block `block`.
   __device__ PeerCounters* counters(int reader, int writer, int block) const {
     auto* all = reinterpret_cast<PeerCounters*>(part(reader) + layout.peers);
     return all + block * (memory.nranks - 1) + place_of(writer, reader, memory.nranks);
   }
   __device__ OwnBlock& own_block(int block) const {
-    return *reinterpret_cast<OwnBlock*>(part(memory.rank) + layout.own +
-                                        uint64_t(block) * layout.own_bytes);
+    return *reinterpret_cast<OwnBlock*>(own() + layout.own + uint64_t(block) * layout.own_bytes);
   }
   __device__ OwnBlock& own_block() const { return own_block(int(blockIdx.x)); }
   __device__ StoreState& store() const {
-    return *reinterpret_cast<StoreState*>(part(memory.rank) + layout.store);
+    return *reinterpret_cast<StoreState*>(own() + layout.store);
   }
   __device__ uint64_t* messages() const {
-    return reinterpret_cast<uint64_t*>(part(memory.rank) + layout.messages);
+    return reinterpret_cast<uint64_t*>(own() + layout.messages);
   }
-  __device__ uint64_t* epochs() const {
-    return reinterpret_cast<uint64_t*>(part(memory.rank) + layout.epochs);
-  }
-  __device__ uint32_t* claim() const {
-    return reinterpret_cast<uint32_t*>(part(memory.rank) + layout.claim);
-  }
+  __device__ uint64_t* epochs() const { return reinterpret_cast<uint64_t*>(own() + layout.epochs); }
+  __device__ uint32_t* claim() const { return reinterpret_cast<uint32_t*>(own() + layout.claim); }
 };
 
 // Where a microsecond counts: what a kernel needs of its arguments is fetched while the launch
@@ -141,10 +137,14 @@ __device__ inline void wait_counter(const Exchange& x, Protocol protocol, int pe
   for (uint64_t seen; (seen = load_acquire(counter)) < epoch;)
     if (limit.over(x, protocol, peer, WaitSide::send, seen, epoch)) return;
 }
-__device__ inline void await_peers(const Exchange& x, Protocol protocol, uint64_t epoch) {
+// `heard`: the thread has something of this epoch from each peer that it takes from, which says the
+// same, and spares another look.
+__device__ inline void await_peers(const Exchange& x, Protocol protocol, uint64_t epoch,
+                                   bool heard = false) {
   const int k = int(threadIdx.x);
   if (!x.announces || k >= x.memory.nranks - 1) return;
   const int p = x.peer(k);
+  if (heard && x.takes(p)) return;
   wait_counter(x, protocol, p, &x.counters(x.memory.rank, p, int(blockIdx.x))->arrived, epoch);
 }
 

@@ -266,7 +266,7 @@ __global__ void __launch_bounds__(kLineThreads) exchange_lines(const __grid_cons
         !take_lines<B, kKind>(x, batch, turn - 1, units, lane, epoch))
       break;
   }
-  await_peers(x, L::kId, epoch);
+  await_peers(x, L::kId, epoch, turns > 0);
   end_epoch(x, epoch);
 }
 

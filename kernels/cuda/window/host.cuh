@@ -28,7 +28,7 @@ inline Exchange exchange_of(const WindowLaunch& launch) {
   x.output = static_cast<uint8_t*>(w.output);
   x.bytes = w.count * element_size(w.type);
   x.memory = launch.memory;
-  x.layout = window_layout(launch.memory.nranks);
+  x.layout = layout_of(launch.memory);
   x.ops = {w.type, w.op, w.nranks};
   x.shared = launch.shared;
   x.op_count = w.op_count;
@@ -122,6 +122,20 @@ inline uint32_t one_way_chunk(const WindowLaunch& launch, uint64_t bytes) {
   constexpr uint64_t kFrom = uint64_t(kWindowBlocks) * kSlotBytes;
   if (launch.chunk_bytes == 0 && bytes >= kFrom) return kSlotBytes;
   return chunk_of(launch, bytes, 1, kWindowBlocks, kSlotBytes);
+}
+
+// Through host memory, of a rank that gives `bytes` in all (2 x H200, all-reduce of 256 KiB, 1, 4,
+// 16 MiB, us: 26, 55, 174, 512 by 64 blocks and whole slots; 30, 57, 147, 507 by 32 and halves; 28,
+// 58, 157, 473 by 64 and halves). Each chunk waits for PCI Express several times, so there are few;
+// of more bytes some are read while others are written, unless they go one way.
+struct HostCut {
+  int blocks;
+  uint32_t chunk;
+};
+inline HostCut host_cut(uint64_t bytes, bool one_way) {
+  constexpr uint64_t kOneRound = uint64_t(1) << 20, kFewBlocks = uint64_t(4) << 20;
+  if (one_way || bytes <= kOneRound) return {64, kSlotBytes};
+  return {bytes <= kFewBlocks ? 32 : 64, kSlotBytes / 2};
 }
 
 // Of what goes by lines.

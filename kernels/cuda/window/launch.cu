@@ -95,16 +95,22 @@ int launch_store(KernelId kernel, const Exchange& x, int asked, const WindowLaun
   const bool dealt = kernel == KernelId::store_broadcast;
   const int slices = parts_of(kernel, x);
   const uint64_t each = (x.bytes + slices - 1) / slices;
-  const int blocks = asked > 0 ? asked : at_most((each + 2047) / 2048, kWindowBlocks);
   // All ranks cut alike, also those who give to one or to nobody.
   const bool to_one = x.collective == Collective::gather || x.collective == Collective::reduce;
+  const bool host = x.memory.own != nullptr;
+  const bool one_way = x.memory.nranks == 2 && x.announces && kKind == WordKind::copy;
+  const int receivers = to_one || dealt ? 1 : x.memory.nranks - 1;
+  const HostCut cut = host_cut(each * uint64_t(receivers), one_way);
+  const int most = host ? cut.blocks : kWindowBlocks;
+  const int blocks = asked > 0 ? asked : at_most((each + 2047) / 2048, most);
   const bool whole = !two_shot && kKind != WordKind::copy && x.in_stride == 0;
   const int turns = to_one || whole || x.memory.nranks == 1 ? 1 : x.memory.nranks - 1;
   // One round of chunks as large as slots is faster than two of half the size, in two-shot.
   const uint64_t largest = two_shot ? kSlotBytes : 16 * 1024;
-  const bool one_way = x.memory.nranks == 2 && x.announces && kKind == WordKind::copy;
-  const uint32_t chunk = one_way ? one_way_chunk(launch, each)
-                                 : chunk_of(launch, each, turns, blocks * (dealt ? 2 : 1), largest);
+  const uint32_t chunk = host && launch.chunk_bytes == 0 ? cut.chunk
+                         : one_way
+                             ? one_way_chunk(launch, each)
+                             : chunk_of(launch, each, turns, blocks * (dealt ? 2 : 1), largest);
   void* const stream = launch.stream;
   const bool vec = aligned(x, 16);
   if (two_shot) {
@@ -191,8 +197,11 @@ int launch_kind(const Exchange& x, const WindowLaunch& launch) {
 uint64_t window_part_bytes(int nranks) {
   return window_layout(nranks).total;
 }
-uint64_t window_ll_bytes(int nranks) {
-  return window_layout(nranks).ll128;
+uint64_t window_host_bytes(int nranks) {
+  return window_layout(nranks, In::host).total;
+}
+uint64_t window_own_bytes(int nranks) {
+  return window_layout(nranks, In::host).peers;
 }
 
 bool window_serves(Collective collective, AlgorithmId algorithm, Protocol protocol, DataType, RedOp,

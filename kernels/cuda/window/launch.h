@@ -7,7 +7,8 @@
 namespace collctl::kernels::cuda {
 
 uint64_t window_part_bytes(int nranks);
-uint64_t window_ll_bytes(int nranks);
+uint64_t window_host_bytes(int nranks);
+uint64_t window_own_bytes(int nranks);
 bool window_serves(Collective collective, AlgorithmId algorithm, Protocol protocol, DataType type,
                    RedOp op, int nranks, uint64_t bytes);
 int launch_window(const WindowLaunch& launch);

@@ -132,7 +132,7 @@ template <class L>
 __device__ __forceinline__ uint8_t* bank_of(const Exchange& x, int reader, int writer,
                                             uint64_t epoch) {
   const bool ll = L::kId == Protocol::ll;
-  const uint64_t bank = ll ? kLlBankBytes : x.layout.ll128_bank_bytes;
+  const uint64_t bank = ll ? ll_bank_bytes(x.memory.nranks) : x.layout.ll128_bank_bytes;
   const uint64_t senders = uint64_t(x.memory.nranks - 1);
   const uint64_t place = (epoch & 1) * senders + place_of(writer, reader, x.memory.nranks);
   return x.part(reader) + (ll ? x.layout.ll : x.layout.ll128) + place * bank;

@@ -19,6 +19,12 @@ using Large = Batch<Ll128, 3, 1, true>;
 using Odd = Batch<Ll128, 1, 1, false>;
 using OddLarge = Batch<Ll128, 4, 1, false>;
 
+// The same at both ends, which know only of this message.
+uint32_t chunk_of_message(const WindowLaunch& launch, uint64_t bytes) {
+  if (launch.memory.own != nullptr && launch.chunk_bytes == 0) return host_cut(bytes, false).chunk;
+  return one_way_chunk(launch, bytes);
+}
+
 // False: a peer that is none.
 bool messages_of(const WindowLaunch& launch, const PairStep& step, Messages& m) {
   const int me = launch.memory.rank, nranks = launch.memory.nranks;
@@ -31,14 +37,14 @@ bool messages_of(const WindowLaunch& launch, const PairStep& step, Messages& m) 
     if (!is_peer(step.send_peer)) return false;
     m.send = static_cast<const uint8_t*>(step.send);
     m.send_bytes = step.send_count * element;
-    m.send_chunk = one_way_chunk(launch, m.send_bytes);
+    m.send_chunk = chunk_of_message(launch, m.send_bytes);
     m.send_peer = step.send_peer;
   }
   if (step.recv_peer >= 0 && step.recv_count > 0) {
     if (!is_peer(step.recv_peer)) return false;
     m.recv = static_cast<uint8_t*>(step.recv);
     m.recv_bytes = step.recv_count * element;
-    m.recv_chunk = one_way_chunk(launch, m.recv_bytes);
+    m.recv_chunk = chunk_of_message(launch, m.recv_bytes);
     m.recv_peer = step.recv_peer;
   }
   return true;
@@ -57,7 +63,9 @@ int asked_blocks(const WindowLaunch& launch) {
 
 int launch_store(const WindowLaunch& launch, const Exchange& x, const Messages& m) {
   const int asked = asked_blocks(launch);
-  const int blocks = asked > 0 ? asked : at_most((largest_of(m) + 2047) / 2048, kWindowBlocks);
+  const uint64_t bytes = largest_of(m);
+  const int most = x.memory.own != nullptr ? host_cut(bytes, false).blocks : kWindowBlocks;
+  const int blocks = asked > 0 ? asked : at_most((bytes + 2047) / 2048, most);
   return launch_kernel(aligned(m, 16) ? &message_store<true> : &message_store<false>, blocks,
                        kStoreThreads, launch.stream, x, m);
 }

@@ -13,7 +13,8 @@ TEST_CASE("a launcher is whole whether or not there are kernels in it", "[kernel
   const auto& l = launcher();
   CHECK(l.launch_works != nullptr);
   CHECK(l.window_part_bytes != nullptr);
-  CHECK(l.window_ll_bytes != nullptr);
+  CHECK(l.window_host_bytes != nullptr);
+  CHECK(l.window_own_bytes != nullptr);
   CHECK(l.window_serves != nullptr);
   REQUIRE(l.window_direct != nullptr);
   for (int c = 0; c < kCollectiveCount; ++c) {

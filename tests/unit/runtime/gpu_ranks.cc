@@ -268,7 +268,8 @@ const Launcher& host_launcher() {
       .most_works = 5,  // few, so that launches are split
       .launch_works = launch_works,
       .window_part_bytes = [](int) { return kBanksAt + kWindowBanks * kBankBytes; },
-      .window_ll_bytes = [](int) { return kBanksAt + kWindowBanks * kBankBytes; },
+      .window_host_bytes = [](int) { return kBanksAt + kWindowBanks * kBankBytes; },
+      .window_own_bytes = [](int) { return kBanksAt; },
       .window_serves = window_serves,
       .window_direct = window_direct,
       .launch_window = launch_window,

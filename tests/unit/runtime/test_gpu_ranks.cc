@@ -122,8 +122,8 @@ TEST_CASE("what window kernels serve goes through the window, all else through l
   CHECK(after.works == before.works);
 }
 
-// Where GPUs do not reach each other, as the driver says at the start or as was asked for, what
-// goes by LL goes through host memory that all map.
+// Where GPUs do not reach each other, as the driver says at the start or as was asked for, they go
+// through host memory that all map. Lines of 128 bytes do not.
 TEST_CASE("GPUs without P2P have a window in host memory", "[gpu]") {
   struct Case {
     const char *peers, *transport, *knob;  // of the driver; asked for
@@ -154,8 +154,12 @@ TEST_CASE("GPUs without P2P have a window in host memory", "[gpu]") {
               (each.window && planned.protocol != kernels::Protocol::ll))
             complaints.add(
                 format("{} by {}", name_of(planned.algorithm), name_of(planned.protocol)));
-          const Status by_store = c.set_choices("one-shot", "simple", 0);
-          if (by_store && c.plan_for({&op, 1})) complaints.add("by store through host memory");
+          for (const char* protocol : {"simple", "ll128"}) {
+            const bool want = each.window && protocol == std::string("simple");
+            const Status chosen = c.set_choices("two-shot", protocol, 0);
+            if ((chosen && c.plan_for({&op, 1})) != want)
+              complaints.add(format("two-shot by {} through host memory", protocol));
+          }
         }) == "");
   if (!knob.empty()) ::unsetenv(each.knob);
   CHECK((launch_counts().windows > before.windows) == each.window);
@@ -163,7 +167,7 @@ TEST_CASE("GPUs without P2P have a window in host memory", "[gpu]") {
 
 TEST_CASE("without a window the reason is told to whom asks for one", "[gpu]") {
   set_up_gpus(2);
-  CHECK(with_gpu_ranks(over(2, "shm"), [](Communicator& c, Complaints& complaints) {
+  CHECK(with_gpu_ranks(over(2, "net"), [](Communicator& c, Complaints& complaints) {
           COLL_TEST_OK(complaints, c.set_choices("two-shot", "simple", 0));
           std::vector<float> data(8);
           const Operation op{.collective = Collective::all_reduce,
@@ -172,7 +176,7 @@ TEST_CASE("without a window the reason is told to whom asks for one", "[gpu]") {
                              .count = data.size()};
           const auto plan = c.plan_for({&op, 1});
           if (plan || plan.error().code != ErrorCode::usage ||
-              plan.error().message.find("only the transport 'shm' is allowed") == std::string::npos)
+              plan.error().message.find("only the transport 'net' is allowed") == std::string::npos)
             complaints.add(plan ? "planned" : plan.error().chain());
         }) == "");
 }
@@ -308,12 +312,14 @@ TEST_CASE("messages of a group, and groups of several operations, on GPU ranks",
 }
 
 // Large ones through the window, behind the small ones and whatever else the group has; a rank may
-// know of none, of one end or of several messages of a pair.
+// know of none, of one end or of several messages of a pair. Likewise in host memory, without P2P.
 TEST_CASE("large messages between GPU ranks go through their window", "[gpu]") {
   const int n = 3;
+  const char* const transport = GENERATE("", "shm");
+  INFO(transport);
   set_up_gpus(n);
   const uint64_t before = launch_counts().messages;
-  CHECK(with_gpu_ranks(over(n, ""), [](Communicator& c, Complaints& complaints) {
+  CHECK(with_gpu_ranks(over(n, transport), [](Communicator& c, Complaints& complaints) {
           constexpr size_t kLarge = 600'001, kSmall = 100;
           struct Sent {
             int from, to;
