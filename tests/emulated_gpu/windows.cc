@@ -58,9 +58,8 @@ std::string describe(const WindowCase& c, int nranks) {
 }
 
 bool served(const WindowCase& c, int nranks, In in) {
-  const bool alone = c.direct != DirectPath::none || c.what.algorithm == AlgorithmId::pairwise ||
-                     c.what.protocol == Protocol::ll128;
-  if (in == In::host && alone) return false;
+  if (in == In::host && (c.direct != DirectPath::none || c.what.protocol == Protocol::ll128))
+    return false;
   const uint64_t bytes = c.what.count * element_size(c.what.type);
   if (c.direct != DirectPath::none)
     return window_direct(c.what.collective, c.what.type, c.what.op, nranks, bytes);

@@ -70,6 +70,8 @@ bool exact_in(DataType type, double v) {  // float8e5m2 has two bits behind the 
 
 bool served(const World& w, const Case& c) {
   const uint64_t bytes = c.count * element_size(c.type);
+  if (w.in == In::host && (c.direct != DirectPath::none || c.protocol == Protocol::ll128))
+    return false;
   // Have no such form.
   if (c.in_place &&
       (c.collective == Collective::all_to_all || c.collective == Collective::send_recv))

@@ -1,12 +1,13 @@
 // The window kernels on GPUs. `check [direct] [N...]`: n ranks on one device (streams), then one
 // and two on each of all devices (threads): every collective, algorithm, protocol, types and
 // operations, odd sizes, unaligned, in place, equality with sums made on the host; through peer
-// memory and directly between buffers that all map; then `missing [N...]`: a rank that never comes
-// must end in a report; and `pointers`: a user's window as kernels see it. `few N`: a small part, n
-// ranks on one device, for compute-sanitizer. `stress [SEED [OPERATIONS]]`. `time`: microseconds by
-// size and number of blocks, streams and graphs, one rank a device; `time special N...`: kernels
-// made for some sizes against those that would serve these, too, n ranks on as many devices, or all
-// on one; `time store N...`: likewise one-shot and two-shot by store. Exit 77: no GPU here.
+// memory, of GPUs or of the host, and directly between buffers that all map; then `missing [N...]`:
+// a rank that never comes must end in a report; and `pointers`: a user's window as kernels see it.
+// `few N`: a small part, n ranks on one device, for compute-sanitizer. `stress [SEED
+// [OPERATIONS]]`. `time`: microseconds by size and number of blocks, streams and graphs, one rank a
+// device; `time special N...`: kernels made for some sizes against those that would serve these,
+// too, n ranks on as many devices, or all on one; `time store N...`: likewise one-shot and two-shot
+// by store. Exit 77: no GPU here.
 #include <string>
 
 #include "tests/gpu/window_world.h"
@@ -15,18 +16,27 @@ using namespace window_tests;
 
 namespace {
 
+constexpr uint64_t kUserBytes = 80u << 20;
+
 void check_single(int ranks, bool only_direct, bool few) {
-  World w(ranks, ranks);
-  check_world(w, only_direct, few);
-  std::printf("one device, %d ranks: %d cases, %d wrong\n", ranks, cases, failures);
-  std::fflush(stdout);
+  for (const In in : {In::gpu, In::host}) {
+    if (only_direct && in == In::host) continue;
+    World w(ranks, ranks, kUserBytes, in);
+    check_world(w, only_direct, few);
+    std::printf("one device, %d ranks%s: %d cases, %d wrong\n", ranks,
+                in == In::host ? ", window on the host" : "", cases, failures);
+    std::fflush(stdout);
+  }
 }
 
 void check_several(int devices, bool only_direct) {
-  for (const int share : {1, 2}) {
-    World w(devices * share, share);
+  for (const int share : {1, 2, 0}) {
+    if (share == 0 && only_direct) continue;
+    World w(share == 0 ? devices : devices * share, share == 0 ? 1 : share, kUserBytes,
+            share == 0 ? In::host : In::gpu);
     check_world(w, only_direct);
-    std::printf("%d devices, %d on each: %d cases, %d wrong\n", devices, share, cases, failures);
+    std::printf("%d devices, %d on each: %d cases, %d wrong\n", devices, w.ranks_a_device, cases,
+                failures);
     std::fflush(stdout);
   }
 }
@@ -34,9 +44,11 @@ void check_several(int devices, bool only_direct) {
 void check_all_missing(std::vector<int> sizes) {
   if (sizes.empty()) sizes = {2, 3};
   for (const int n : sizes) {
-    World w(n, n);
-    check_missing(w);
-    check_missing_direct(w);
+    for (const In in : {In::gpu, In::host}) {
+      World w(n, n, kUserBytes, in);
+      check_missing(w);
+      if (in == In::gpu) check_missing_direct(w);
+    }
   }
 }
 
@@ -109,8 +121,10 @@ int main(int argc, char** argv) {
   } else if (what == "pointers") {
     check_all_pointers(devices);
   } else if (what == "stress") {
-    World w(devices, 1);
-    stress(w, argc > 2 ? uint32_t(std::atoi(argv[2])) : 1, argc > 3 ? std::atoi(argv[3]) : 2000);
+    for (const In in : {In::gpu, In::host}) {
+      World w(devices, 1, kUserBytes, in);
+      stress(w, argc > 2 ? uint32_t(std::atoi(argv[2])) : 1, argc > 3 ? std::atoi(argv[3]) : 2000);
+    }
   } else {
     std::fprintf(stderr, "window_gpu: there is no part '%s'\n", what.c_str());
     return 2;

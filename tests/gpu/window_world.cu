@@ -17,10 +17,15 @@ F driver(const char* name) {
 
 }  // namespace
 
-void Mapped::make(int ranks, int share, uint64_t bytes) {
+void Mapped::make(int ranks, int share, uint64_t bytes, In where) {
   n = ranks;
   ranks_a_device = share;
+  in = where;
   stride = (bytes + (2u << 20) - 1) / (2u << 20) * (2u << 20);
+  if (in == In::host) {
+    CUDA_OK(cudaHostAlloc(&base, stride * n, cudaHostAllocPortable | cudaHostAllocMapped));
+    return clear();
+  }
   CUdeviceptr at = 0;
   if (DRIVER(cuMemAddressReserve)(&at, stride * n, 0, 0, 0) != CUDA_SUCCESS) std::exit(1);
   std::vector<CUmemAccessDesc> access;
@@ -49,15 +54,22 @@ void Mapped::clear() {
 }
 
 Mapped::~Mapped() {
+  if (in == In::host) {
+    cudaFreeHost(base);
+    return;
+  }
   DRIVER(cuMemUnmap)(CUdeviceptr(base), stride * n);
   DRIVER(cuMemAddressFree)(CUdeviceptr(base), stride * n);
 }
 
-World::World(int ranks, int share, uint64_t user_bytes) : n(ranks), ranks_a_device(share) {
-  peers.make(n, share, window_part_bytes(n));
+World::World(int ranks, int share, uint64_t user_bytes, In where)
+    : n(ranks), ranks_a_device(share), in(where) {
+  const bool host = in == In::host;
+  peers.make(n, share, host ? window_host_bytes(n) : window_part_bytes(n), in);
   users.make(n, share, user_bytes);
   for (int r = 0; r < n; ++r) {
     CUDA_OK(cudaSetDevice(device(r)));
+    if (host) CUDA_OK(cudaMalloc(&owns.emplace_back(), window_own_bytes(n)));
     cudaStream_t s;
     CUDA_OK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
     streams.push_back(s);
@@ -73,12 +85,18 @@ void World::reset() {
 }
 
 void World::forget() {
+  for (size_t r = 0; r < owns.size(); ++r) {
+    CUDA_OK(cudaSetDevice(device(int(r))));
+    CUDA_OK(cudaMemset(owns[r], 0, window_own_bytes(n)));
+    CUDA_OK(cudaDeviceSynchronize());
+  }
   std::memset(static_cast<void*>(reports), 0, n * sizeof(Report));
   *abort_word = 0;
 }
 
 World::~World() {
   for (int r = 0; r < n; ++r) cudaStreamDestroy(streams[r]);
+  for (uint8_t* own : owns) cudaFree(own);
   cudaFreeHost(reports), cudaFreeHost(abort_word);
 }
 

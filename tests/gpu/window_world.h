@@ -11,6 +11,7 @@
 
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/window/launch.h"
+#include "kernels/cuda/window_layout.h"
 
 namespace window_tests {
 
@@ -26,20 +27,22 @@ using namespace collctl::kernels::cuda;
     }                                                                                    \
   } while (false)
 
-// Memory of every rank on its device, side by side in one range that all devices may use.
+// Memory of every rank on its device, or on the host, side by side in one range that all devices
+// may use.
 struct Mapped {
-  void make(int ranks, int ranks_a_device, uint64_t bytes);
+  void make(int ranks, int ranks_a_device, uint64_t bytes, In in = In::gpu);
   ~Mapped();
   void clear();
   int n = 0, ranks_a_device = 1;
   uint8_t* base = nullptr;
   uint64_t stride = 0;
+  In in = In::gpu;
 };
 
 struct World {
   // Ranks 0 to `ranks_a_device` - 1 share device 0, and so on. `user_bytes`: of the buffers that
-  // all ranks map, for each rank.
-  World(int ranks, int ranks_a_device, uint64_t user_bytes = 80u << 20);
+  // all ranks map, for each rank. `in`: where the window is.
+  World(int ranks, int ranks_a_device, uint64_t user_bytes = 80u << 20, In in = In::gpu);
   ~World();
   // As it was at first: after operations that not all ranks ended.
   void reset();
@@ -55,7 +58,7 @@ struct World {
     work.nranks = n;
     work.part_count = work.count;
     l.work = work;
-    l.memory = {peers.base, peers.stride, r, n};
+    l.memory = {peers.base, peers.stride, r, n, in == In::host ? owns[size_t(r)] : nullptr};
     l.direct = direct;
     if (direct != DirectPath::none) l.flat = {users.base, users.stride};
     l.blocks = blocks;
@@ -80,7 +83,9 @@ struct World {
   }
   int n;
   int ranks_a_device;
+  In in;
   Mapped peers, users;
+  std::vector<uint8_t*> owns;  // where the window is in host memory
   std::vector<cudaStream_t> streams;
   Report* reports = nullptr;
   uint32_t* abort_word = nullptr;
