@@ -3,7 +3,7 @@
 // not reach each other's memory: one step through the host instead of the two and more of rings.
 // Made at start-up, given back by the destructor. Start-up's thread.
 //
-// Memory of a rank: Launcher::window_host_bytes, for 2 ranks 5 MB, for 8 ranks 12, on its GPU's
+// Memory of a rank: Launcher::window_host_bytes, for 2 ranks 18 MB, for 8 ranks 33, on its GPU's
 // NUMA node; and window_own_bytes of its GPU.
 #pragma once
 #include <memory>
