@@ -174,6 +174,10 @@ constexpr HostRow kHostRows[] = {{false, Protocol::simple, 10.6, 7.1},
                                  {true, Protocol::simple, 4.5, 6.5},
                                  {true, Protocol::ll, 4.0, 3.9}};
 constexpr double kHostFirstShare = 0.75, kHostFirstShareOfPeer = 0.62;
+// Between nodes through host memory LL is no faster than Simple but for what is smallest: a proxy
+// puts its lines together and takes them apart (2 x H200, sockets).
+constexpr uint64_t kStagedLlBytes = 2 << 10;
+constexpr double kStagedLlUs = 1;
 constexpr double kHostShareOfPeers = 0.82;  // of all bytes, where there is more than one peer
 constexpr double kHostFirstBytes = 8 << 20;
 
@@ -302,6 +306,16 @@ std::string fifos_unavailable(const ModelInput& input, const GpuQuery& q) {
 
 GpuPrediction predict_fifos(const ModelInput& input, const GpuQuery& q) {
   COLL_CHECK(fifos_unavailable(input, q).empty());
+  if (input.staged && q.protocol == Protocol::ll &&
+      moved_bytes(q.collective, q.nranks, q.bytes) > kStagedLlBytes) {
+    GpuQuery simple = q;
+    simple.protocol = Protocol::simple;
+    if (fifos_unavailable(input, simple).empty()) {
+      GpuPrediction made = predict_fifos(input, simple);
+      made.us += kStagedLlUs;
+      return made;
+    }
+  }
   const AlgorithmId algorithm = modelled(q.algorithm);
   const LatencyRow& row = *find_latency(algorithm, q.protocol);
   if (input.ranks < 2) return {row.base_us, "latency: one rank has no peers"};

@@ -399,6 +399,7 @@ Result<CommShape> make_gpu_shape(int rank, std::span<const RankFacts> all_facts,
   if (joined) {
     shape.channels = channels_of(joined->cluster, joined->world, rank);
     ModelInput model = model_input(joined->cluster);
+    model.staged = model.nodes > 1 && staged;
     if (model.nodes > 1) model.no_network_lines = no_network_lines(all_facts, staged);
     shape.model = std::make_shared<const ModelInput>(std::move(model));
     nics->wiring = topology::wiring_of(joined->cluster, place_of(rank, joined->world));
@@ -420,6 +421,7 @@ CommShape hypothetical_gpu_shape(const HypotheticalGpus& gpus, const Settings& s
   CommShape shape = begun_shape(0, ranks, gpus.hosts, settings);
   shape.channels = channels_of(gpus.cluster, gpus.world, 0);
   ModelInput model = model_input(gpus.cluster);
+  model.staged = model.nodes > 1 && gpus.staged;
   if (model.nodes > 1) model.no_network_lines = no_network_lines({}, gpus.staged);
   shape.model = std::make_shared<const ModelInput>(std::move(model));
   if (refuses_p2p(settings) || !gpus.no_p2p.empty()) goes_through_host(shape);

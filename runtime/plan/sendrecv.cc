@@ -38,6 +38,10 @@ constexpr MessageWidth kGpuMessages{32 << 10, 1 << 20, 512 << 10, {32 << 10, 2 <
 // 12.1 at 32 KiB, 18 / 13 at 64 KiB, 36 / 24 at 256 KiB, 90 / 63 at 1 MiB).
 constexpr MessageWidth kThroughHost{16 << 10, 0, 16 << 10, {2 << 10, 256, 16 << 10}};
 
+// Between nodes through host memory, where a proxy puts LL's lines together and takes them apart (2
+// x H200, sockets, us, LL / Simple by one channel: 19 / 22 at 1 KiB, 32 / 24 at 4 KiB, 50 / 36 at
+// 16 KiB, 86 / 68 at 64 KiB; 258 / 150 at 256 KiB, by eight 474 / 102).
+constexpr MessageWidth kStaged{2 << 10, 0, 2 << 10, {64 << 10, 64 << 10, 64 << 10}};
 // From here on through the window in host memory (2 x H200, us, by fifos and there: 256 KiB 23, 25;
 // 512 KiB 36, 35; 1 MiB 59, 56; 4 MiB 172, 148; 16 MiB 546, 474; 256 MiB 7220, 6890).
 constexpr uint64_t kPinnedMessages = 512 << 10;
@@ -69,6 +73,7 @@ bool is_fine(uint64_t bytes, Protocol protocol, const CommShape& shape) {
 }
 
 const MessageWidth& message_width(const CommShape& shape) {
+  if (shape.gpu && shape.model->staged) return kStaged;
   if (shape.gpu) return detail::pairs_through_host(shape) ? kThroughHost : kGpuMessages;
   return shape.all_on_one_host && !shape.path.used ? kHostMessages : kCpuMessages;
 }

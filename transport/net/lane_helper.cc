@@ -8,6 +8,11 @@
 #include "transport/net/socket_connection.h"
 
 namespace collctl::transport {
+namespace {
+
+constexpr int64_t kGiveBackMs = 2;  // so long nothing came, and nothing was to be sent
+
+}  // namespace
 
 Result<std::unique_ptr<LaneHelper>> LaneHelper::create(int node) {
   COLL_ASSIGN(base::Fd bell, base::make_bell());
@@ -29,6 +34,11 @@ bool LaneHelper::serves(int lane) const {
   return std::find(lanes_.begin(), lanes_.end(), lane) != lanes_.end();
 }
 
+void LaneHelper::take_over() {
+  serving_.store(true, std::memory_order_release);
+  base::ring_bell(bell_.get());
+}
+
 void LaneHelper::wake() {
   // Pairs with the exchange in rest(): either it sees the push, or this sees 1.
   if (sleeps_.exchange(0, std::memory_order_acq_rel) != 0) base::ring_bell(bell_.get());
@@ -37,6 +47,14 @@ void LaneHelper::wake() {
 void LaneHelper::run(SocketConnection& connection) {
   if (node_ >= 0) base::run_on_node(node_);
   while (!stop_.load(std::memory_order_acquire)) {
+    if (!serving()) {
+      pollfd on{bell_.get(), POLLIN, 0};
+      // Ends by its time, or by take_over() or stop_, both of which ring.
+      if (Result<int> ready = base::poll_fds({&on, 1}, Deadline::after_seconds(1)); !ready)
+        connection.fail(connection.lost(ready.error()));
+      base::drain_bell(bell_.get());
+      continue;
+    }
     bool moved = false;
     for (const int lane : lanes_) {
       Result<bool> pumped = connection.pump(lane, true);
@@ -50,7 +68,8 @@ void LaneHelper::run(SocketConnection& connection) {
   }
 }
 
-// Until a socket is ready, wake() was called or stop_ is set (both ring the bell).
+// Until a socket is ready, wake() was called or stop_ is set (both ring the bell); or for so long
+// that the lanes are the driver's again.
 void LaneHelper::rest(SocketConnection& connection) {
   sleeps_.exchange(1, std::memory_order_acq_rel);
   std::vector<pollfd> fds{{bell_.get(), POLLIN, 0}};
@@ -60,10 +79,20 @@ void LaneHelper::rest(SocketConnection& connection) {
     // A push since the last look shows as POLLOUT.
     fds.push_back({lane.fd(), short(POLLIN | (lane.sending() ? POLLOUT : 0)), 0});
   }
-  Result<int> ready = base::poll_fds(fds, Deadline::after_seconds(1));
+  Result<int> ready = base::poll_fds(fds, Deadline::after_ms(kGiveBackMs));
   if (!ready) connection.fail(connection.lost(ready.error()));
   sleeps_.store(0, std::memory_order_release);
   base::drain_bell(bell_.get());
+  if (ready && *ready == 0) give_back(connection);
+}
+
+// What is pushed from here on finds that the driver serves; what was pushed before shows here or to
+// the driver's next look. A driver that sleeps does not watch the sockets yet.
+void LaneHelper::give_back(SocketConnection& connection) {
+  for (const int index : lanes_)
+    if (connection.lanes_[size_t(index)]->busy()) return;
+  serving_.store(false, std::memory_order_release);
+  connection.ring_driver();
 }
 
 }  // namespace collctl::transport

@@ -4,8 +4,8 @@
 // there are receives for. Made by net/socket.
 //
 // Without helper threads progress() moves the bytes. With helpers each serves its share of the
-// lanes and progress() only looks for errors; helpers ring the engine's bell when the driver
-// sleeps.
+// lanes while messages are large, from kLargeMessage on, and progress() the others; helpers ring
+// the engine's bell when the driver sleeps.
 #pragma once
 #include <array>
 #include <memory>
@@ -105,6 +105,8 @@ class SocketConnection : public NetConnection, private LaneOwner {
   Result<bool> pump_lanes(bool all);  // all: what comes in on each, else credits
   Result<bool> pump(int lane, bool with_input);
   void push(int lane, const WireHeader& header, const void* body);
+  LaneHelper* helper_of(int lane) const;  // null: it has none
+  bool served_by_helper(int lane) const;
   void ring_driver();
   void fail(Error error);  // from a helper, with the peer's name
 
@@ -115,6 +117,8 @@ class SocketConnection : public NetConnection, private LaneOwner {
   std::vector<std::unique_ptr<SocketLane>> lanes_;
   bool said_goodbye_ = false;
   bool look_at_all_ = true;  // read every lane at the next progress
+  bool large_comes_ =
+      false;  // a large message has begun to arrive, on a lane that the driver serves
   uint32_t rounds_ = 0;
 
   std::atomic<int> bell_fd_{-1};

@@ -7,7 +7,8 @@
 // all tags up to there were right.
 //
 // push() is called by the connection's driver; pump_out(), pump_in() and the callbacks by the one
-// thread that serves the lane (the driver, or a helper thread). The lane owns its socket.
+// thread that serves the lane at the time (the driver, or a helper thread). The lane owns its
+// socket.
 #pragma once
 #include <atomic>
 #include <optional>
@@ -61,6 +62,8 @@ class SocketLane {
   bool sending() const {
     return in_.load(std::memory_order_acquire) != out_.load(std::memory_order_acquire);
   }
+  // It is in the middle of something, as the thread knows that serves it.
+  bool busy() const { return sending() || in_body_ || begin_ != end_; }
   bool peer_done() const { return peer_done_.load(std::memory_order_acquire); }
   bool has_macs() const { return macs_.has_value(); }
   bool closed() const { return closed_; }  // the peer said goodbye and hung up
