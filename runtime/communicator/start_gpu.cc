@@ -105,8 +105,8 @@ Status Communicator::Start::make_device_window() {
   s_.device_window = std::move(made.window);
   if (made.without < 0 || !may_pin_) return {};
   if (s_.rank == made.without)
-    COLL_WARN("no GPU memory that all ranks map, host memory serves instead: rank {}: {}",
-              s_.rank, s_.window_failure);
+    COLL_WARN("no GPU memory that all ranks map, host memory serves instead: rank {}: {}", s_.rank,
+              s_.window_failure);
   s_.shape.gpu_window = false;
   s_.shape.no_window = s_.window_failure.empty()
                            ? format("rank {} could not do its part of it", made.without)

@@ -32,7 +32,7 @@ struct ModelInput {
   uint32_t gpu_model = 0;  // PCI vendor and device of the first; 0: unknown
   bool amd_gpus = false;
   bool known = true;          // how the machine is wired
-  bool staged = false;  // between nodes data goes through the host's memory
+  bool staged = false;        // between nodes data goes through the host's memory
   bool through_host = false;  // GPUs of a node without P2P: data goes through the host's memory
   // Why LL128's lines cannot go over the network between nodes; empty: as far as paths tell, they
   // can.
