@@ -214,6 +214,22 @@ TEST_CASE("without P2P a hop through the host's memory counts", "[gpu][model]") 
   CHECK(us(Protocol::simple, uint64_t{1} << 32) == Approx(bytes_us * 0.84).epsilon(0.01));
 }
 
+TEST_CASE("between nodes through host memory LL is for what is smallest", "[gpu][model]") {
+  ::GpuJob job = gpu_job(16);
+  job.gdr = false;
+  const ModelInput model = *job.shapes()[0].model;
+  REQUIRE(model.staged);
+  const auto us = [&](Protocol protocol, uint64_t bytes) {
+    return predict_fifos(model, {Collective::all_reduce, AlgorithmId::ring, protocol, 16, bytes})
+        .us;
+  };
+  CHECK(us(Protocol::ll, 2 << 10) < us(Protocol::simple, 2 << 10));
+  for (const uint64_t bytes : {(2 << 10) + 4, 64 << 10, 16 << 20})
+    CHECK(us(Protocol::ll, bytes) == Approx(us(Protocol::simple, bytes) + 1));
+  job.gdr = true;
+  CHECK_FALSE(job.shapes()[0].model->staged);
+}
+
 TEST_CASE("between many nodes rooted trees, Bruck and halving take log2 n messages",
           "[gpu][model]") {
   const auto shapes = gpu_job(8).shapes();
