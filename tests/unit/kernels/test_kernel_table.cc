@@ -73,8 +73,10 @@ TEST_CASE("operations get the GPU kernel that is meant for them", "[gpu-table]")
   CHECK(window(all_reduce, kOneShot, kLl, 2, 256, true, true) == "exchange_lines");
   CHECK(window(all_reduce, kOneShot, kLl, 2, 256) == "exchange_lines");
   CHECK(window(barrier, kOneShot, kLl, 2, 4, true) == "exchange_lines");
-  CHECK(window(all_reduce, kOneShot, kLl, 2, 144 << 10) == "exchange_lines");
-  CHECK(window(all_reduce, kOneShot, kLl, 2, (144 << 10) + 4) == "none");
+  CHECK(window(all_reduce, kOneShot, kLl, 2, 256 << 10) == "exchange_lines");
+  CHECK(window(all_reduce, kOneShot, kLl, 2, (256 << 10) + 4) == "none");
+  CHECK(window(all_reduce, kOneShot, kLl, 3, 144 << 10) == "exchange_lines");
+  CHECK(window(all_reduce, kOneShot, kLl, 3, (144 << 10) + 4) == "none");
   CHECK(window(all_reduce, kTwoShot, kLl, 4, 256 << 10) == "two_shot_lines");
   CHECK(window(all_reduce, kTwoShot, kLl, 4, 256) == "exchange_lines");
   CHECK(window(all_reduce, kTwoShot, kLl, 4, 257) == "two_shot_lines");

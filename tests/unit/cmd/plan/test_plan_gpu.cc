@@ -135,16 +135,17 @@ TEST_CASE("plan of GPUs that map each other's memory, by hand", "[gpu]") {
     CHECK(finding.what.find("no GPU kernels") == std::string::npos);
 }
 
-TEST_CASE("plan without P2P between two GPUs has no window and says why", "[gpu]") {
+TEST_CASE("plan without P2P between two GPUs has the window in host memory, without LL128",
+          "[gpu]") {
   const base::ScopedVariable off("NCCL_P2P_DISABLE", "1");
   PlanSpec spec;
   spec.sizes = {8};
   const JobPlan plan = planned(pair_xml(), spec);
   int refused = 0;
   for (const runtime::WeighedChoice& way : plan.rows[0].weighed)
-    if (way.algorithm == AlgorithmId::one_shot && way.protocol == Protocol::simple) {
-      ++refused;
-      CHECK(way.unavailable.find("ranks 0 and 1 have no P2P") != std::string::npos);
+    if (way.algorithm == AlgorithmId::one_shot) {
+      CHECK(way.unavailable.empty() == (way.protocol != Protocol::ll128));
+      refused += !way.unavailable.empty();
     }
   CHECK(refused == 1);
 }
