@@ -94,7 +94,7 @@ Prediction message_time(uint64_t bytes, const Way& way, const CommShape& shape) 
   const Protocol protocol = way.protocol;
   if (way.by == By::window)
     return predict_window_kernel({Collective::send_recv, kernels::AlgorithmId::one_shot, protocol,
-                                  2, bytes, path_of_windows(*shape.model, false)});
+                                  2, bytes, path_of_windows(*shape.model, shape.pinned_window)});
   const auto gpu_time = [&](Protocol p, uint64_t n) {
     return predict_fifos(*shape.model, {Collective::send_recv, kPairwise, p, shape.nranks, n});
   };

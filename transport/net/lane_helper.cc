@@ -11,6 +11,7 @@ namespace collctl::transport {
 namespace {
 
 constexpr int64_t kGiveBackMs = 2;  // so long nothing came, and nothing was to be sent
+constexpr int64_t kIdleMs = 1000;   // a sleep while the driver serves
 
 }  // namespace
 
@@ -47,16 +48,9 @@ void LaneHelper::wake() {
 void LaneHelper::run(SocketConnection& connection) {
   if (node_ >= 0) base::run_on_node(node_);
   while (!stop_.load(std::memory_order_acquire)) {
-    if (!serving()) {
-      pollfd on{bell_.get(), POLLIN, 0};
-      // Ends by its time, or by take_over() or stop_, both of which ring.
-      if (Result<int> ready = base::poll_fds({&on, 1}, Deadline::after_seconds(1)); !ready)
-        connection.fail(connection.lost(ready.error()));
-      base::drain_bell(bell_.get());
-      continue;
-    }
     bool moved = false;
     for (const int lane : lanes_) {
+      if (!serving()) break;
       Result<bool> pumped = connection.pump(lane, true);
       if (!pumped) {
         connection.fail(std::move(pumped.error()));
@@ -68,22 +62,23 @@ void LaneHelper::run(SocketConnection& connection) {
   }
 }
 
-// Until a socket is ready, wake() was called or stop_ is set (both ring the bell); or for so long
-// that the lanes are the driver's again.
+// Until a socket is ready that is its own to serve; until take_over() or wake() was called or stop_
+// is set (all ring the bell); or for so long that the lanes are the driver's again.
 void LaneHelper::rest(SocketConnection& connection) {
+  const bool mine = serving();
   sleeps_.exchange(1, std::memory_order_acq_rel);
   std::vector<pollfd> fds{{bell_.get(), POLLIN, 0}};
   for (const int index : lanes_) {
     const SocketLane& lane = *connection.lanes_[size_t(index)];
-    if (lane.closed()) continue;
+    if (!mine || lane.closed()) continue;
     // A push since the last look shows as POLLOUT.
     fds.push_back({lane.fd(), short(POLLIN | (lane.sending() ? POLLOUT : 0)), 0});
   }
-  Result<int> ready = base::poll_fds(fds, Deadline::after_ms(kGiveBackMs));
+  Result<int> ready = base::poll_fds(fds, Deadline::after_ms(mine ? kGiveBackMs : kIdleMs));
   if (!ready) connection.fail(connection.lost(ready.error()));
   sleeps_.store(0, std::memory_order_release);
   base::drain_bell(bell_.get());
-  if (ready && *ready == 0) give_back(connection);
+  if (mine && ready && *ready == 0) give_back(connection);
 }
 
 // What is pushed from here on finds that the driver serves; what was pushed before shows here or to

@@ -116,9 +116,8 @@ class SocketConnection : public NetConnection, private LaneOwner {
   std::array<Stream, kernels::kProtocolCount> streams_;
   std::vector<std::unique_ptr<SocketLane>> lanes_;
   bool said_goodbye_ = false;
-  bool look_at_all_ = true;  // read every lane at the next progress
-  bool large_comes_ =
-      false;  // a large message has begun to arrive, on a lane that the driver serves
+  bool look_at_all_ = true;   // read every lane at the next progress
+  bool large_comes_ = false;  // one has begun to arrive on a lane that the driver serves
   uint32_t rounds_ = 0;
 
   std::atomic<int> bell_fd_{-1};
