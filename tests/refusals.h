@@ -5,7 +5,7 @@
 #include <mutex>
 #include <string>
 
-namespace test {
+namespace collctl::test {
 
 class Refusals {
  public:
@@ -40,4 +40,4 @@ class Refusals {
   int code_ = 0, after_ = 0;
 };
 
-}  // namespace test
+}  // namespace collctl::test

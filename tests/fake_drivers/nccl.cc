@@ -35,7 +35,7 @@ struct World {
   std::vector<fake_nccl::Made> made;
   fake_nccl::Counts counts;
   std::map<std::pair<int, int>, int> in_flight;  // messages from, to
-  test::Refusals refusals;
+  collctl::test::Refusals refusals;
 };
 World& world() {
   static World* const one = new World();  // threads that hang outlive main

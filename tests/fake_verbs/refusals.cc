@@ -6,8 +6,8 @@
 namespace fake_verbs {
 namespace {
 
-test::Refusals& refusals() {
-  static test::Refusals all;
+collctl::test::Refusals& refusals() {
+  static collctl::test::Refusals all;
   return all;
 }
 

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-namespace collctl::base::test {
+namespace collctl::base::testing {
 
 namespace fs = std::filesystem;
 
@@ -44,4 +44,4 @@ class Root {
   fs::path path_;
 };
 
-}  // namespace collctl::base::test
+}  // namespace collctl::base::testing

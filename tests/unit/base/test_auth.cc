@@ -8,6 +8,8 @@
 #include "tests/own_loopback.h"
 #include "tests/unit/runtime/few_files.h"
 
+namespace auth_tests {
+
 using namespace collctl;
 using base::AuthListener;
 using base::Secret;
@@ -453,3 +455,5 @@ TEST_CASE("strangers leave three quarters of the descriptors free", "[auth]") {
   CHECK(dropped == 36);
   CHECK(friend_in);
 }
+
+}  // namespace auth_tests

@@ -2,6 +2,8 @@
 #include "base/env.h"
 #include "tests/catch.h"
 
+namespace bytes_tests {
+
 using namespace collctl;
 
 TEST_CASE("a reader never runs past the end", "[base]") {
@@ -30,3 +32,5 @@ TEST_CASE("sizes are read in binary units", "[base]") {
   for (const char* bad : {"", "x", "-1", "1X", "99999999999999999999", "9999999999G"})
     CHECK(base::parse_bytes(bad).ok() == false);
 }
+
+}  // namespace bytes_tests

@@ -6,6 +6,8 @@
 #include "base/wait.h"
 #include "tests/catch.h"
 
+namespace cancel_tests {
+
 using namespace collctl;
 using base::Cancel;
 
@@ -81,3 +83,5 @@ TEST_CASE("who waits for what hears nothing is known as long as it does", "[canc
   }
   CHECK_FALSE(base::Uninterruptible::any());
 }
+
+}  // namespace cancel_tests

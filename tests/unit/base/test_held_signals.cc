@@ -4,6 +4,8 @@
 
 #include "tests/catch.h"
 
+namespace held_signals_tests {
+
 namespace {
 
 volatile std::sig_atomic_t seen = 0;
@@ -29,3 +31,5 @@ TEST_CASE("signals that end a program wait for the end of the scope") {
     REQUIRE(::sigaction(signal, &before, nullptr) == 0);
   }
 }
+
+}  // namespace held_signals_tests

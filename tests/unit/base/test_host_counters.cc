@@ -4,8 +4,10 @@
 #include "tests/catch.h"
 #include "tests/unit/base/root_folder.h"
 
+namespace host_counters_tests {
+
 using namespace collctl::base;
-using collctl::base::test::Root;
+using collctl::base::testing::Root;
 namespace fs = std::filesystem;
 
 namespace {
@@ -73,3 +75,5 @@ TEST_CASE("Xids out of the kernel's log, from a message on", "[host_counters]") 
     count_xids(odd, 0, read);
   CHECK(read.counters.size() == 2);
 }
+
+}  // namespace host_counters_tests

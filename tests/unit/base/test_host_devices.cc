@@ -4,6 +4,8 @@
 #include "base/host_devices.h"
 #include "tests/catch.h"
 
+namespace host_devices_tests {
+
 using namespace collctl;
 
 TEST_CASE("the loopback interface has its address, its prefix and an MTU") {
@@ -19,3 +21,5 @@ TEST_CASE("the loopback interface has its address, its prefix and an MTU") {
   REQUIRE(four != found->addresses.end());
   CHECK(four->prefix == 8);
 }
+
+}  // namespace host_devices_tests

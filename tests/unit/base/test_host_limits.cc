@@ -11,6 +11,8 @@
 
 #include "tests/catch.h"
 
+namespace host_limits_tests {
+
 using namespace collctl;
 
 namespace {
@@ -80,3 +82,5 @@ TEST_CASE("what the processors have done, and how often the cgroup was throttled
   CHECK(load.own_s > 0);
   CHECK(base::host_load().processors > 0);
 }
+
+}  // namespace host_limits_tests

@@ -6,8 +6,10 @@
 #include "tests/catch.h"
 #include "tests/unit/base/root_folder.h"
 
+namespace host_rdma_tests {
+
 using namespace collctl::base;
-using collctl::base::test::Root;
+using collctl::base::testing::Root;
 namespace fs = std::filesystem;
 
 namespace {
@@ -214,3 +216,5 @@ TEST_CASE("NVIDIA's display controllers on PCI, but for those of virtual machine
   root.link("sys/devices/pci0000:00/0000:00:02.0/driver", "../../../bus/pci/drivers/vfio-pci");
   CHECK(nvidia_pci_devices(root.text()) == 1);
 }
+
+}  // namespace host_rdma_tests

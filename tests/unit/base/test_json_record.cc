@@ -5,6 +5,8 @@
 
 #include "tests/catch.h"
 
+namespace json_record_tests {
+
 using namespace collctl;
 
 namespace {
@@ -152,3 +154,5 @@ TEST_CASE("json record: what is no object is refused, however deep or long") {
     CHECK(read.error().code == ErrorCode::usage);
   }
 }
+
+}  // namespace json_record_tests

@@ -14,6 +14,8 @@
 #include "tests/catch.h"
 #include "tests/skip.h"
 
+namespace numa_tests {
+
 using namespace collctl;
 
 namespace {
@@ -63,3 +65,5 @@ TEST_CASE("a thread goes to a node it may run on, and stays where there is none"
 TEST_CASE("a device that is not there has no node") {
   CHECK(base::pci_numa_node("ffff:ff:1f.7") == -1);
 }
+
+}  // namespace numa_tests

@@ -11,6 +11,8 @@
 #include "tests/catch.h"
 #include "tests/skip.h"
 
+namespace own_file_tests {
+
 using namespace collctl;
 namespace fs = std::filesystem;
 
@@ -79,3 +81,5 @@ TEST_CASE("another user's file is left alone", "[may_skip]") {
   is_refused(file, "belongs to user 4711");
   CHECK(text_of(file) == "theirs");
 }
+
+}  // namespace own_file_tests

@@ -15,6 +15,8 @@
 #include "tests/catch.h"
 #include "tests/skip.h"
 
+namespace peer_closed_tests {
+
 using namespace collctl;
 using namespace collctl::base;
 
@@ -229,3 +231,5 @@ TEST_CASE("attempts to connect end a little before what they are part of") {
   const Deadline passed = Deadline::after_seconds(-1);
   CHECK(connect_deadline(passed).at() == passed.at());
 }
+
+}  // namespace peer_closed_tests

@@ -12,6 +12,8 @@
 #include "tests/catch.h"
 #include "tests/skip.h"
 
+namespace peer_memory_tests {
+
 using namespace collctl;
 
 namespace {
@@ -109,3 +111,5 @@ TEST_CASE("another user's process may not be read, and why is said", "[peer_memo
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
 }
+
+}  // namespace peer_memory_tests

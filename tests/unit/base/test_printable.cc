@@ -2,6 +2,8 @@
 
 #include "tests/catch.h"
 
+namespace printable_tests {
+
 using collctl::base::printable;
 
 TEST_CASE("nothing that a terminal obeys is left in words from elsewhere") {
@@ -24,3 +26,5 @@ TEST_CASE("colours of our own stay where colours are shown, others do not") {
   CHECK(printable("\x1b[1;31merror:\x1b[0m x") == "\\x1b[1;31merror:\\x1b[0m x");
   CHECK(printable("\x1b[8mhidden\x1b[1A", true) == "\\x1b[8mhidden\\x1b[1A");
 }
+
+}  // namespace printable_tests

@@ -5,7 +5,7 @@
 #include "base/processors.h"
 #include "tests/catch.h"
 
-namespace collctl::base {
+namespace collctl::base::processors_tests {
 namespace {
 
 struct Machine {
@@ -99,4 +99,4 @@ TEST_CASE("nonsense in place of numbers is bounded") {
   CHECK(read_processors(m.read()).find(1)->package == 0);
 }
 
-}  // namespace collctl::base
+}  // namespace collctl::base::processors_tests

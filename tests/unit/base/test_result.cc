@@ -4,6 +4,8 @@
 #include "base/result.h"
 #include "tests/catch.h"
 
+namespace result_tests {
+
 using namespace collctl;
 
 namespace {
@@ -44,3 +46,5 @@ TEST_CASE("running out of descriptors comes with a remedy, other errors do not",
         std::string::npos);
   CHECK(base::errno_error(ErrorCode::unavailable, "x", ENOENT).hint.empty());
 }
+
+}  // namespace result_tests

@@ -3,6 +3,8 @@
 #include "base/site_files.h"
 #include "tests/catch.h"
 
+namespace site_files_tests {
+
 using namespace collctl;
 using base::parse_site_text;
 
@@ -49,3 +51,5 @@ TEST_CASE("any bytes as a site file") {
     }
   }
 }
+
+}  // namespace site_files_tests

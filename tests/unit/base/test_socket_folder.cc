@@ -13,6 +13,8 @@
 #include "tests/catch.h"
 #include "tests/skip.h"
 
+namespace socket_folder_tests {
+
 using namespace collctl;
 namespace fs = std::filesystem;
 
@@ -102,3 +104,5 @@ TEST_CASE("sockets of processes that are gone are removed, those of others are n
   base::tidy_socket_folder(folder.c_str());
   CHECK_FALSE(fs::exists(folder));
 }
+
+}  // namespace socket_folder_tests

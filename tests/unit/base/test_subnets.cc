@@ -2,6 +2,8 @@
 #include "base/route.h"
 #include "tests/catch.h"
 
+namespace subnets_tests {
+
 using namespace collctl;
 using base::in_one_subnet;
 
@@ -53,3 +55,5 @@ TEST_CASE("the kernel says which interface it sends by") {
   CHECK(base::route_device(Address{}, Address{}).empty());
   CHECK(base::route_device(at("127.0.0.2:0"), at("198.51.100.7:0")).empty());  // not this host's
 }
+
+}  // namespace subnets_tests

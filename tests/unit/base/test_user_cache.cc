@@ -10,6 +10,8 @@
 #include "tests/catch.h"
 #include "tests/skip.h"
 
+namespace user_cache_tests {
+
 using namespace collctl;
 namespace fs = std::filesystem;
 
@@ -95,3 +97,5 @@ TEST_CASE("what others may have written in the cache is not taken") {
   CHECK(base::read_cached("x", 10).error().message.find("it belongs to user 12345") !=
         std::string::npos);
 }
+
+}  // namespace user_cache_tests

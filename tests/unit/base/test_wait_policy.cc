@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "tests/catch.h"
 
+namespace wait_policy_tests {
+
 using namespace collctl::base;
 using Next = Patience::Next;
 
@@ -153,3 +155,5 @@ TEST_CASE("who lost the core to others sleeps at once for a while") {
   fixed.lost_core(kStart);
   CHECK(fixed.has_core(kStart));
 }
+
+}  // namespace wait_policy_tests

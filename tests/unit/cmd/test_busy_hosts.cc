@@ -2,6 +2,8 @@
 #include "cmd/measure/closing.h"
 #include "tests/catch.h"
 
+namespace busy_hosts_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 
@@ -42,3 +44,5 @@ TEST_CASE("steal and throttling during a run are told, what was before is not", 
         "the hypervisor took 25 % of the cores' time (steal); its cgroup was throttled 3 times, "
         "0.50 s in 2.00 s");
 }
+
+}  // namespace busy_hosts_tests

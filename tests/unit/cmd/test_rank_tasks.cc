@@ -11,6 +11,8 @@
 #include "tests/rounds.h"
 #include "tests/unit/cmd/measure/bench_ranks.h"
 
+namespace rank_tasks_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
@@ -300,3 +302,5 @@ TEST_CASE("rails waits for other ranks no longer than is left of the start", "[b
   CHECK(errors[0].code == ErrorCode::deadline);
   CHECK(base::seconds_since(began_ns) < 10);
 }
+
+}  // namespace rank_tasks_tests

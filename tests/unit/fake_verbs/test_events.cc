@@ -10,6 +10,8 @@
 
 #include "tests/unit/fake_verbs/side.h"
 
+namespace events_tests {
+
 using namespace fake_verbs_test;
 
 namespace {
@@ -235,3 +237,5 @@ TEST_CASE("a process that is killed is silence, and what it held is taken back l
   ::close(pipes[0]);
   ::close(pipes[1]);
 }
+
+}  // namespace events_tests

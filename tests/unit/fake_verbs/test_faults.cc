@@ -6,6 +6,8 @@
 
 #include "tests/unit/fake_verbs/side.h"
 
+namespace faults_tests {
+
 using namespace fake_verbs_test;
 using fake_verbs::Fault;
 using fake_verbs::FaultKind;
@@ -288,3 +290,5 @@ TEST_CASE("every post is in the log, in order") {
   CHECK(log[2].process == ::getpid());
   CHECK(two.a.poll(1).size() == 1);
 }
+
+}  // namespace faults_tests

@@ -5,6 +5,8 @@
 #include "tests/fake_drivers/cuda_control.h"
 #include "tests/unit/fake_verbs/side.h"
 
+namespace gpu_memory_tests {
+
 using namespace fake_verbs_test;
 
 extern "C" {
@@ -183,3 +185,5 @@ TEST_CASE("an adapter that sends from a GPU's memory sees what was written there
   CHECK(two.a.memory[100] == 9);
   CHECK(ibv_dereg_mr(mr) == 0);
 }
+
+}  // namespace gpu_memory_tests

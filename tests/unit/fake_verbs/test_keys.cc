@@ -2,6 +2,8 @@
 // specification gives (volume 1, 9.7 and 11.6.2), on the side that it names.
 #include "tests/unit/fake_verbs/side.h"
 
+namespace keys_tests {
+
 using namespace fake_verbs_test;
 
 namespace {
@@ -225,3 +227,5 @@ TEST_CASE("a region can be known by other addresses than its own") {
   check_event(two.b, IBV_EVENT_QP_ACCESS_ERR);
   CHECK(ibv_dereg_mr(mr) == 0);
 }
+
+}  // namespace keys_tests

@@ -7,6 +7,8 @@
 
 #include "tests/unit/fake_verbs/side.h"
 
+namespace messages_tests {
+
 using namespace fake_verbs_test;
 
 namespace {
@@ -169,3 +171,5 @@ TEST_CASE("between processes") {
   }
   for (const int fd : {to_child[0], to_child[1], to_parent[0], to_parent[1]}) ::close(fd);
 }
+
+}  // namespace messages_tests

@@ -2,6 +2,8 @@
 // sizes and numbers, ports and cables. What does not fit is silence, as on a real fabric.
 #include "tests/unit/fake_verbs/side.h"
 
+namespace paths_tests {
+
 using namespace fake_verbs_test;
 
 namespace {
@@ -239,3 +241,5 @@ TEST_CASE("a text that describes no device is refused") {
     CHECK(fake_verbs::set_up({.devices = text}) != "");
   CHECK(fake_verbs::set_up({}) == "");
 }
+
+}  // namespace paths_tests

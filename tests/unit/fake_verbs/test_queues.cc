@@ -4,6 +4,8 @@
 
 #include "tests/unit/fake_verbs/side.h"
 
+namespace queues_tests {
+
 using namespace fake_verbs_test;
 
 TEST_CASE(
@@ -234,3 +236,5 @@ TEST_CASE("completions of a pair that is destroyed go with it") {
   a.qp = ibv_create_qp(a.pd, &init);
   CHECK(a.silent());
 }
+
+}  // namespace queues_tests

@@ -2,6 +2,8 @@
 // The expectations are those of the InfiniBand specification (volume 1, 10.3.1 and 11.2.5.2).
 #include "tests/unit/fake_verbs/side.h"
 
+namespace states_tests {
+
 using namespace fake_verbs_test;
 
 namespace {
@@ -167,3 +169,5 @@ TEST_CASE("what a pair is asked for is bounded by the device") {
   CHECK(made([](ibv_qp_init_attr&) {}) == ENOMEM);  // the device has two
   CHECK(ibv_destroy_qp(second) == 0);
 }
+
+}  // namespace states_tests

@@ -7,6 +7,8 @@
 #include "kernels/algo/dispatch.h"
 #include "tests/unit/kernels/proof_case.h"
 
+namespace algorithms_tests {
+
 using namespace proofs;
 using collctl::ErrorCode;
 
@@ -158,3 +160,5 @@ TEST_CASE("the binary tree is one tree of two children at most and logarithmic d
     CHECK(deepest == int(std::bit_width(unsigned(n - 1))));
   }
 }
+
+}  // namespace algorithms_tests

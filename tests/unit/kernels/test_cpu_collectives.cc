@@ -9,6 +9,8 @@
 #include "tests/unit/kernels/cpu_operation.h"
 #include "tests/unit/kernels/fifo_fixture.h"
 
+namespace cpu_collectives_tests {
+
 using namespace cpu_tests;
 
 namespace {
@@ -188,3 +190,5 @@ TEST_CASE("several channels share a rank's buffers") {
     for (const auto& operation : operations) REQUIRE(operation->check() == "");
   }
 }
+
+}  // namespace cpu_collectives_tests

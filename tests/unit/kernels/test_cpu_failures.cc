@@ -10,6 +10,8 @@
 #include "tests/unit/kernels/cpu_operation.h"
 #include "tests/unit/kernels/fifo_fixture.h"
 
+namespace cpu_failures_tests {
+
 using namespace cpu_tests;
 using collctl::Deadline;
 using collctl::ErrorCode;
@@ -289,3 +291,5 @@ TEST_CASE("a rank with the exit fault dies by SIGKILL") {
   CHECK(WIFSIGNALED(status));
   CHECK(WTERMSIG(status) == SIGKILL);
 }
+
+}  // namespace cpu_failures_tests

@@ -11,6 +11,8 @@
 #include "tests/asleep.h"
 #include "tests/unit/kernels/lent_cases.h"
 
+namespace cpu_lending_tests {
+
 using namespace cpu_tests;
 
 namespace {
@@ -307,3 +309,5 @@ TEST_CASE("ranks that are processes lend to each other", "[lending]") {
   CHECK(WEXITSTATUS(status) == 0);
   ::munmap(block, 1 << 20);
 }
+
+}  // namespace cpu_lending_tests

@@ -8,6 +8,8 @@
 #include "base/wait.h"
 #include "tests/unit/kernels/lent_cases.h"
 
+namespace cpu_lent_slices_tests {
+
 using namespace cpu_tests;
 
 namespace {
@@ -146,3 +148,5 @@ TEST_CASE("a slice that is not sent in time is taken back from the proxy", "[len
   CHECK(c.counters.tail == 1);
   CHECK(c.records[0].bytes == kSlotTakenBack);
 }
+
+}  // namespace cpu_lent_slices_tests

@@ -15,6 +15,8 @@
 #include "tests/unit/kernels/cpu_operation.h"
 #include "tests/unit/kernels/fifo_fixture.h"
 
+namespace cpu_protocol_tests {
+
 using namespace cpu_tests;
 using collctl::Deadline;
 
@@ -238,3 +240,5 @@ TEST_CASE("helpers run tasks side by side and are used again") {
     CHECK(ran == 4 * (round + 1));
   }
 }
+
+}  // namespace cpu_protocol_tests

@@ -5,6 +5,8 @@
 #include "kernels/slices.h"
 #include "tests/catch.h"
 
+namespace gpu_launcher_tests {
+
 using namespace collctl::kernels;
 using collctl::kernels::cuda::code_for;
 using collctl::kernels::cuda::launcher;
@@ -85,3 +87,5 @@ TEST_CASE("LL slots are written whole before their flags wrap", "[kernels][gpu]"
   }
   CHECK_FALSE(ll_writes_whole_slot(0, 8));
 }
+
+}  // namespace gpu_launcher_tests

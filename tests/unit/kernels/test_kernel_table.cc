@@ -8,7 +8,7 @@
 #include "kernels/cuda/table.h"
 #include "tests/catch.h"
 
-namespace collctl::kernels::cuda {
+namespace collctl::kernels::cuda::kernel_table_tests {
 namespace {
 
 std::string text_of(const char* file) {
@@ -118,4 +118,4 @@ TEST_CASE("operations get the GPU kernel that is meant for them", "[gpu-table]")
   CHECK(direct(send_recv, DirectPath::best, 2, 4) == -1);
 }
 
-}  // namespace collctl::kernels::cuda
+}  // namespace collctl::kernels::cuda::kernel_table_tests

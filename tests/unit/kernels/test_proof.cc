@@ -5,6 +5,8 @@
 
 #include "tests/unit/kernels/proof_case.h"
 
+namespace proof_tests {
+
 using namespace proofs;
 using Outcome = Proof::Outcome;
 
@@ -228,3 +230,5 @@ TEST_CASE("proof: what cannot be proved is refused", "[proof]") {
   for (Schedule& s : schedules) s.work.nranks = 65;
   CHECK(interpret(schedules, {2, kSlot}).what.find("between 1 and 64") != std::string::npos);
 }
+
+}  // namespace proof_tests

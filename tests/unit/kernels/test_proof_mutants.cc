@@ -7,6 +7,8 @@
 #include "kernels/record/block_record.h"
 #include "tests/unit/kernels/proof_case.h"
 
+namespace proof_mutants_tests {
+
 using namespace proofs;
 using Outcome = Proof::Outcome;
 
@@ -224,3 +226,5 @@ TEST_CASE("mutants: two parts that share a fifo end are caught", "[proof]") {
   std::swap(schedules[1].parts[0][0], schedules[1].parts[1][0]);
   CHECK(interpret(schedules, kWires).outcome == Outcome::wrong);
 }
+
+}  // namespace proof_mutants_tests

@@ -6,6 +6,8 @@
 #include "kernels/record/value.h"
 #include "tests/unit/kernels/proof_case.h"
 
+namespace recorder_tests {
+
 using namespace proofs;
 
 namespace {
@@ -175,3 +177,5 @@ TEST_CASE("locate finds every element in exactly the channel whose part it is") 
   CHECK_FALSE(locate(job.works[1], 0));  // no output here
   CHECK(locate_input(job.works[1], 0));
 }
+
+}  // namespace recorder_tests

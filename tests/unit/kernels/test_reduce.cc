@@ -10,6 +10,8 @@
 #include "tests/catch.h"
 #include "tests/unit/kernels/slow_numbers.h"
 
+namespace reduce_tests {
+
 using namespace collctl::kernels;
 
 namespace {
@@ -250,3 +252,5 @@ TEST_CASE("a level that does not exist is refused and changes nothing", "[arithm
   CHECK_FALSE(force_simd_level("sse9"));
   CHECK(simd_level() == before);
 }
+
+}  // namespace reduce_tests

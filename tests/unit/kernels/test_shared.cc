@@ -9,6 +9,8 @@
 #include "tests/unit/kernels/cpu_operation.h"
 #include "tests/unit/kernels/fifo_fixture.h"
 
+namespace shared_tests {
+
 using namespace cpu_tests;
 
 namespace {
@@ -375,3 +377,5 @@ TEST_CASE("shared buffers: injected faults change the sum", "[shared]") {
     }
   }
 }
+
+}  // namespace shared_tests

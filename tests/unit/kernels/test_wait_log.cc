@@ -5,6 +5,8 @@
 
 #include "tests/catch.h"
 
+namespace wait_log_tests {
+
 using namespace collctl::kernels;
 
 namespace {
@@ -82,3 +84,5 @@ TEST_CASE("a reader never sees halves of two waits", "[waits]") {
   INFO(seen << " seen");
   CHECK(torn == 0);
 }
+
+}  // namespace wait_log_tests

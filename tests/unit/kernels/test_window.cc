@@ -13,6 +13,8 @@
 #include "tests/unit/kernels/fifo_fixture.h"
 #include "tests/unit/kernels/proof_case.h"
 
+namespace window_tests {
+
 using namespace collctl::kernels;
 using collctl::Deadline;
 using Outcome = Proof::Outcome;
@@ -370,3 +372,5 @@ TEST_CASE("a channel streams while its ordinary copies crawl, and tries them aga
   CHECK(streamed == 256);
   CHECK_FALSE(pace.streams());
 }
+
+}  // namespace window_tests

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tests/unit/runtime/gpu_ranks.h"
+#include "tests/unit/runtime/says.h"
 
 namespace collctl::runtime::testing {
 
@@ -12,10 +13,6 @@ inline GpuJob job_of(int ranks, const char* transport = "", double op_timeout_s 
   job.options.transport = transport;
   job.options.op_timeout_s = op_timeout_s;
   return job;
-}
-
-inline bool says(const Error& error, std::string_view words) {
-  return error.chain().find(words) != std::string::npos;
 }
 
 // Every rank is refused, with this code and these words.

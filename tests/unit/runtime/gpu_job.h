@@ -33,7 +33,7 @@ inline std::vector<int64_t> gpus_of(const collctl::topology::System& system) {
   return ids;
 }
 
-struct GpuJob {
+struct GpuPlanJob {
   std::vector<int> host_of;      // by rank
   std::vector<int64_t> bus_ids;  // by rank
   collctl::topology::System system;
@@ -87,8 +87,8 @@ struct GpuJob {
 };
 
 // `ranks` GPUs on as few hosts as hold them, in the order of the file.
-inline GpuJob gpu_job(int ranks, const std::string& file = kH100) {
-  GpuJob job;
+inline GpuPlanJob gpu_job(int ranks, const std::string& file = kH100) {
+  GpuPlanJob job;
   job.system = machine_of(file);
   const std::vector<int64_t> gpus = gpus_of(job.system);
   for (int r = 0; r < ranks; ++r) {

@@ -1,6 +1,8 @@
 // GPU ranks that cannot start, stop, leave or break: every rank ends, in time, and says who it was.
 #include "tests/unit/runtime/gpu_fault_jobs.h"
 
+namespace gpu_faults_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -308,3 +310,5 @@ TEST_CASE("a GPU communicator with work under way is destroyed without waiting",
   CHECK(now_ns() - start < 20'000'000'000);
   CHECK(fake_cuda::counts() == fake_cuda::Counts{});
 }
+
+}  // namespace gpu_faults_tests

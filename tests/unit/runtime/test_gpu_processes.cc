@@ -1,6 +1,8 @@
 // GPU ranks as processes: memory travels between them as descriptors.
 #include "tests/unit/runtime/gpu_processes.h"
 
+namespace gpu_processes_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -66,3 +68,5 @@ TEST_CASE("a GPU rank that dies in the middle is lost, and named by all others",
     CHECK(now_ns() - start < 45'000'000'000);  // not by the deadline of a collective
   }
 }
+
+}  // namespace gpu_processes_tests

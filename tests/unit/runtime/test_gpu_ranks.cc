@@ -3,6 +3,8 @@
 #include "tests/rounds.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 
+namespace gpu_ranks_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -505,3 +507,5 @@ TEST_CASE("a type that a GPU has no arithmetic for is refused on every rank", "[
           complaints.add(c.rank(), stream.synchronize());
         }) == "");
 }
+
+}  // namespace gpu_ranks_tests

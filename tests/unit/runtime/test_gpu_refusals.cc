@@ -2,6 +2,8 @@
 #include "base/env.h"
 #include "tests/unit/runtime/driver_refusals.h"
 
+namespace gpu_refusals_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -98,3 +100,5 @@ TEST_CASE("the same at every call", "[.][refusals]") {
   for (const char* transport : {"", "p2p", "shm", "net"}) refuse(transport, 1 << 20);
   refuse_one_sided(1 << 20);
 }
+
+}  // namespace gpu_refusals_tests

@@ -1,6 +1,8 @@
 // GPU ranks that cannot start, or start on less than a GPU of their own: said before anything runs.
 #include "tests/unit/runtime/gpu_fault_jobs.h"
 
+namespace gpu_starts_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -238,3 +240,5 @@ TEST_CASE("a rank that waits for a GPU's driver says that it hears of no cancell
   CHECK(wrong == "");
   CHECK_FALSE(base::Uninterruptible::any());
 }
+
+}  // namespace gpu_starts_tests

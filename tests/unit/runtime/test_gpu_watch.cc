@@ -2,6 +2,8 @@
 // told of soon, whoever waits for it, and wrong data is told of before the queue has ended.
 #include "tests/unit/runtime/gpu_ranks.h"
 
+namespace gpu_watch_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -216,3 +218,5 @@ TEST_CASE("wrong data is told of before the queue has ended", "[gpu][watch]") {
   }
   CHECK(fake_cuda::counts().text() == fake_cuda::Counts{}.text());
 }
+
+}  // namespace gpu_watch_tests

@@ -21,6 +21,8 @@
 #include "tests/unit/runtime/gpu_ranks.h"
 #include "transport/device/device.h"
 
+namespace numa_places_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -140,3 +142,5 @@ TEST_CASE("the host's part of a link lies and runs on the GPU's node", "[numa][m
           if (wholly_near == 0) complaints.add("no shared memory lies on the GPU's node alone");
         }) == "");
 }
+
+}  // namespace numa_places_tests

@@ -2,9 +2,11 @@
 #include "runtime/communicator/communicator.h"
 #include "tests/unit/runtime/bootstrap/bootstrap_job.h"
 
+namespace start_cancel_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
-using namespace collctl::runtime::test;
+using namespace collctl::runtime::testing;
 using base::Cancel;
 
 namespace {
@@ -156,3 +158,5 @@ TEST_CASE("a communicator's start is cancelled behind the bootstrap", "[bootstra
   REQUIRE_FALSE(other.ok());
   check_told(other.error(), 0);
 }
+
+}  // namespace start_cancel_tests

@@ -5,9 +5,11 @@
 #include "runtime/communicator/communicator.h"
 #include "tests/unit/runtime/bootstrap/bootstrap_job.h"
 
+namespace start_declined_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
-using namespace collctl::runtime::test;
+using namespace collctl::runtime::testing;
 
 namespace {
 
@@ -152,3 +154,5 @@ TEST_CASE("a rank with another secret is told so", "[bootstrap]") {
   CHECK(ended.error().code == ErrorCode::lost);
   CHECK(ended.error().hint.find("COLLCTL_TOKEN") != std::string::npos);
 }
+
+}  // namespace start_declined_tests

@@ -4,6 +4,8 @@
 #include "base/wait.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 
+namespace waits_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -174,3 +176,5 @@ TEST_CASE("nothing is counted unless it is asked for", "[waits]") {
   REQUIRE(bool(sums));
   CHECK(sums->peers.empty());
 }
+
+}  // namespace waits_tests

@@ -17,8 +17,4 @@ inline std::string over_ib(int n, uint64_t bytes, const Body& body) {
   return with_one_sided(n, one_sided_over_ib(), bytes, body);
 }
 
-inline bool says(const Error& error, const std::string& text) {
-  return error.chain().find(text) != std::string::npos;
-}
-
 }  // namespace collctl::runtime::testing

@@ -5,6 +5,8 @@
 #include "tests/unit/runtime_ib/line_launcher.h"
 #include "tests/unit/runtime_ib/relay_machine.h"
 
+namespace ib_lines_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -190,3 +192,5 @@ TEST_CASE("LL128 between hosts is refused with the reason", "[ib][lines]") {
     fake_verbs::fail("");
   }
 }
+
+}  // namespace ib_lines_tests

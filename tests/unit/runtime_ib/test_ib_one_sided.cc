@@ -6,6 +6,8 @@
 #include "base/wait.h"
 #include "tests/unit/runtime_ib/one_sided_ib.h"
 
+namespace ib_one_sided_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -364,3 +366,5 @@ TEST_CASE("GPU memory that adapters do not reach goes over sockets, with the rea
           wrong.add(c.rank(), (*job)->end());
         }) == "");
 }
+
+}  // namespace ib_one_sided_tests

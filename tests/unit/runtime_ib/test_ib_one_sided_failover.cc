@@ -6,6 +6,8 @@
 #include "base/env.h"
 #include "tests/unit/runtime_ib/one_sided_ib.h"
 
+namespace ib_one_sided_failover_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -193,3 +195,5 @@ TEST_CASE("when all ports fail, or without failover, the port is named",
   CHECK(said[0].find("fake_0:") != std::string::npos);
   CHECK(said[0].find("transport retry counter exceeded") != std::string::npos);
 }
+
+}  // namespace ib_one_sided_failover_tests

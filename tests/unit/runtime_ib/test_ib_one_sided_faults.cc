@@ -3,6 +3,8 @@
 #include "base/env.h"
 #include "tests/unit/runtime_ib/one_sided_ib.h"
 
+namespace ib_one_sided_faults_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -150,3 +152,5 @@ TEST_CASE("a rank that has left is named", "[ib][one_sided]") {
           wrong.add(c.rank(), (*job)->abandon());
         }) == "");
 }
+
+}  // namespace ib_one_sided_faults_tests

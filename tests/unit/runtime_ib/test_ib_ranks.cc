@@ -7,6 +7,8 @@
 #include "base/whole_file.h"
 #include "tests/unit/runtime_ib/adapters.h"
 
+namespace ib_ranks_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -247,3 +249,5 @@ TEST_CASE("ranks that call an operation with different sizes are told both", "[i
     }
   }
 }
+
+}  // namespace ib_ranks_tests

@@ -5,6 +5,8 @@
 #include "tests/unit/runtime/driver_refusals.h"
 #include "tests/unit/runtime_ib/one_sided_ib.h"
 
+namespace ib_refusals_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -81,3 +83,5 @@ TEST_CASE("what libraries refuse once over NET/IB ends ranks in order or is gone
 TEST_CASE("over NET/IB, the same at every call", "[.][refusals]") {
   refuse_all(1 << 20);
 }
+
+}  // namespace ib_refusals_tests

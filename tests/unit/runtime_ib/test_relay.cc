@@ -5,6 +5,8 @@
 #include "base/wait.h"
 #include "tests/unit/runtime_ib/relay_machine.h"
 
+namespace relay_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -196,3 +198,5 @@ TEST_CASE("who stalls is waited for, not who relays", "[ib][relay][faults]") {
     }
   }
 }
+
+}  // namespace relay_tests

@@ -6,6 +6,8 @@
 #include "base/wait.h"
 #include "tests/unit/runtime_ib/relay_machine.h"
 
+namespace relay_messages_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -333,3 +335,5 @@ TEST_CASE("who does not take a message is named, not its relay", "[ib][relay][fa
   CHECK(blamed == 2);
   CHECK(said.find("it only sends that for this rank to rank 2 (PXN)") != std::string::npos);
 }
+
+}  // namespace relay_messages_tests

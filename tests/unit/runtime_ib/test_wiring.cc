@@ -12,6 +12,8 @@
 #include "tests/unit/runtime/gpu_job.h"
 #include "tests/unit/runtime_ib/adapters.h"
 
+namespace wiring_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -82,7 +84,7 @@ struct Machine {
 
 // For each rank what the pure plan of the same two machines gives.
 std::vector<CommShape> planned(const std::string& file, int ranks) {
-  ::GpuJob job = gpu_job(ranks, file);
+  ::GpuPlanJob job = gpu_job(ranks, file);
   job.gdr = true;
   return job.shapes();
 }
@@ -157,3 +159,5 @@ TEST_CASE("links of real machines are made as planned, and their adapters carry 
   }
   CHECK(tried >= 4);
 }
+
+}  // namespace wiring_tests

@@ -2,6 +2,8 @@
 // beside the ranks: right sums. What is expected is added up here, element by element.
 #include "tests/unit/runtime_network/collnet_job.h"
 
+namespace collnet_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -136,3 +138,5 @@ TEST_CASE("collnet: heads and chains", "[collnet]") {
   is(3, 0, 1, -1);
   is(4, 3, 4, -1);
 }
+
+}  // namespace collnet_tests

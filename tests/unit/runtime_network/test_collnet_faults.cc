@@ -2,6 +2,8 @@
 #include "tests/unit/runtime_network/collnet_job.h"
 #include "transport/table/nets.h"
 
+namespace collnet_faults_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -200,3 +202,5 @@ TEST_CASE("collnet: ranks with different plugins", "[collnet]") {
   all_facts[2].info.nets = 0;
   CHECK(why() == "rank 2 uses no network plugin");
 }
+
+}  // namespace collnet_faults_tests

@@ -8,6 +8,8 @@
 #include "tests/unit/runtime/window/window_job.h"
 #include "tests/unit/runtime_network/collnet_job.h"
 
+namespace collnet_gpu_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -157,3 +159,5 @@ TEST_CASE("collnet: GPU ranks are told why they cannot have it", "[collnet][gpu]
             complaints.add("said: " + said);
         }) == "");
 }
+
+}  // namespace collnet_gpu_tests

@@ -10,6 +10,8 @@
 #include "tests/unit/runtime/one_sided/one_sided_job.h"
 #include "tests/unit/runtime/window/gpu_windows.h"
 
+namespace fabric_windows_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -179,3 +181,5 @@ TEST_CASE("memory that one rank cannot give or take is registered by none", "[gp
           COLL_TEST_OK(complaints, free_window_memory(*memory));
         }) == "");
 }
+
+}  // namespace fabric_windows_tests

@@ -11,6 +11,8 @@
 #include "runtime/communicator/calibrate.h"
 #include "tests/unit/runtime/gpu_fault_jobs.h"
 
+namespace gpu_calibration_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -144,3 +146,5 @@ TEST_CASE("nothing is measured where it is not wanted, or could not be kept", "[
     CHECK(launch_counts().windows - before <= 2);
   }
 }
+
+}  // namespace gpu_calibration_tests

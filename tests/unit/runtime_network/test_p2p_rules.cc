@@ -7,6 +7,8 @@
 #include "base/whole_file.h"
 #include "tests/unit/runtime/gpu_fault_jobs.h"
 
+namespace p2p_rules_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -60,3 +62,5 @@ TEST_CASE("the topology's rules for P2P bind links and windows", "[gpu]") {
         }) == "");
   ::unlink(path);
 }
+
+}  // namespace p2p_rules_tests

@@ -8,6 +8,8 @@
 #include "tests/unit/runtime/gpu_ranks.h"
 #include "tests/unit/runtime/ranks.h"
 
+namespace tuner_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -392,3 +394,5 @@ TEST_CASE("the algorithms of ours and NCCL's that stand for each other") {
   CHECK(tuner_protocol(Protocol::ll128) == 1);
   CHECK(tuner_protocol(Protocol::simple) == 2);
 }
+
+}  // namespace tuner_tests

@@ -4,6 +4,8 @@
 #include "tests/catch.h"
 #include "tests/unit/transport/block.h"
 
+namespace conformance_tests {
+
 using namespace collctl;
 using namespace collctl::test;
 
@@ -243,3 +245,5 @@ TEST_CASE("impossible buffers are refused before anything is made") {
     }
   }
 }
+
+}  // namespace conformance_tests

@@ -3,6 +3,8 @@
 #include "tests/catch.h"
 #include "tests/unit/transport/block.h"
 
+namespace credit_tests {
+
 using namespace collctl;
 using namespace collctl::test;
 
@@ -74,3 +76,5 @@ TEST_CASE("whatever was taken without a credit leaves room for any message", "[c
       }
   }
 }
+
+}  // namespace credit_tests

@@ -131,9 +131,13 @@ SAME(range_handle, cuMemGetHandleForAddressRange);
 static_assert(kCudaDmaBufDescriptor == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD);
 #endif
 
+namespace cuda_header_tests {
+
 TEST_CASE("the fake driver has every function that GPU ranks need") {
   const auto& api = collctl::base::drivers::cuda();
   CHECK(api.missing.empty());
   CHECK(api.rank_missing.empty());
   CHECK(api.has_handles());
 }
+
+}  // namespace cuda_header_tests

@@ -10,6 +10,8 @@
 #include "tests/catch.h"
 #include "tests/unit/transport/rig.h"
 
+namespace device_tests {
+
 using namespace collctl;
 using namespace collctl::test;
 using transport::Device;
@@ -406,3 +408,5 @@ TEST_CASE("a GPU that falls off is lost, not unavailable") {
   CHECK(other->alive());
   fake_cuda::break_device(0, 0);
 }
+
+}  // namespace device_tests

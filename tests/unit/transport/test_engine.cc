@@ -5,6 +5,8 @@
 #include "tests/catch.h"
 #include "tests/unit/transport/block.h"
 
+namespace engine_tests {
+
 using namespace collctl;
 using namespace collctl::test;
 
@@ -197,3 +199,5 @@ TEST_CASE("what a GPU published last leaves when its operation is over") {
     }
   }
 }
+
+}  // namespace engine_tests

@@ -8,6 +8,8 @@
 #include "tests/fake_drivers/nvml_control.h"
 #include "tests/unit/transport/rig.h"
 
+namespace fabric_tests {
+
 using namespace collctl;
 using namespace collctl::test;
 using transport::Device;
@@ -145,3 +147,5 @@ TEST_CASE("memory that the driver gives without a name is still good inside the 
   CHECK(DeviceMemory::make(device, kPages, true).error().message.find("are free") !=
         std::string::npos);
 }
+
+}  // namespace fabric_tests

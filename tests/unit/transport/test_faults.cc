@@ -17,6 +17,8 @@
 #include "transport/net/greeting.h"
 #include "transport/net/socket_lane.h"
 
+namespace faults_tests {
+
 using namespace collctl;
 using namespace collctl::test;
 
@@ -381,3 +383,5 @@ TEST_CASE("a /dev/shm that is too small is an error with numbers and a remedy", 
     return skip("a small /dev/shm needs the right to mount in a namespace of its own");
   CHECK(WEXITSTATUS(status) == 0);
 }
+
+}  // namespace faults_tests

@@ -7,6 +7,8 @@
 
 #include "tests/unit/transport/ib_transfer.h"
 
+namespace ib_failover_tests {
+
 using namespace collctl;
 using namespace collctl::test;
 using fake_verbs::FaultKind;
@@ -192,4 +194,7 @@ TEST_CASE("IB failover: entries told again are a window at most", "[ib][failover
   CHECK(told == kFew);
   fake_verbs::set_port("fake_0", 1, true);
 }
+
+}  // namespace ib_failover_tests
+
 #endif

@@ -10,6 +10,8 @@
 
 #include "tests/unit/transport/ib_transfer.h"
 
+namespace ib_faults_tests {
+
 using namespace collctl;
 using namespace collctl::test;
 using fake_verbs::Fault;
@@ -287,4 +289,7 @@ TEST_CASE("IB faults: with failover the traffic moves to the port that is left")
       CHECK(out.right);
     }
 }
+
+}  // namespace ib_faults_tests
+
 #endif

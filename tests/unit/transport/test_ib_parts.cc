@@ -10,6 +10,8 @@
 #include "transport/net/ib/immediate.h"
 #include "transport/table/nets.h"
 
+namespace ib_parts_tests {
+
 using namespace collctl;
 using namespace collctl::transport;
 namespace drivers = collctl::base::drivers;
@@ -340,3 +342,5 @@ TEST_CASE("two ranks come to the same network") {
   CHECK(name(kNetInfiniBand | kNetNoSocket, kNetRoce).find("rank 0 has InfiniBand") == 6);
   CHECK(name(kNetInfiniBand | kNetNoSocket, 0).find("no RDMA port") != std::string::npos);
 }
+
+}  // namespace ib_parts_tests

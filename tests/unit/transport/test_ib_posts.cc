@@ -8,6 +8,8 @@
 
 #include "tests/unit/transport/ib_transfer.h"
 
+namespace ib_posts_tests {
+
 using namespace collctl;
 using namespace collctl::test;
 using fake_verbs::FaultKind;
@@ -204,4 +206,7 @@ TEST_CASE("IB posts: large messages as a write and an empty immediate, small one
     }
   }
 }
+
+}  // namespace ib_posts_tests
+
 #endif

@@ -10,6 +10,8 @@
 #include "transport/net/socket_lane.h"
 #include "transport/table/nets.h"
 
+namespace integrity_tests {
+
 using namespace collctl;
 using namespace collctl::test;
 
@@ -374,3 +376,5 @@ TEST_CASE("a network without MACs is refused where they are asked for") {
     CHECK(status.error().hint.find("--net socket") != std::string::npos);
   }
 }
+
+}  // namespace integrity_tests

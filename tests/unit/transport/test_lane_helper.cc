@@ -6,6 +6,8 @@
 #include "tests/catch.h"
 #include "tests/unit/transport/block.h"
 
+namespace lane_helper_tests {
+
 using namespace collctl;
 using namespace collctl::test;
 
@@ -44,3 +46,5 @@ TEST_CASE("lanes change hands between the driver and a helper, and nothing is lo
     CHECK_FALSE(rig.receiver.has_error());
   }
 }
+
+}  // namespace lane_helper_tests

@@ -8,6 +8,8 @@
 #include "tests/catch.h"
 #include "tests/unit/transport/block.h"
 
+namespace lending_tests {
+
 using namespace collctl;
 using namespace collctl::test;
 
@@ -176,3 +178,5 @@ TEST_CASE("who sends what was posted in any case is lent nothing", "[lending]") 
     CHECK(rig.out(Protocol::simple)->flags == kernels::kFifoProxyReads);
   }
 }
+
+}  // namespace lending_tests

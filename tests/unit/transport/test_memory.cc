@@ -6,6 +6,8 @@
 #include "transport/memory/fifo_memory.h"
 #include "transport/net/ll_lines.h"
 
+namespace memory_tests {
+
 using namespace collctl;
 using transport::FifoGeometry;
 using transport::FifoLayout;
@@ -97,3 +99,5 @@ TEST_CASE("near the wrap of the flags every line of a slot gets a new flag once"
       for (uint32_t i = 0; i < slots; ++i) CHECK(cleaned[i]);
     }
 }
+
+}  // namespace memory_tests

@@ -8,6 +8,8 @@
 #include "tests/catch.h"
 #include "tests/unit/transport/block.h"
 
+namespace p2p_tests {
+
 using namespace collctl;
 using namespace collctl::test;
 using transport::FifoGeometry;
@@ -231,3 +233,5 @@ TEST_CASE("a place outside of the peer's memory is refused") {
     CHECK(says(link.error(), "but 384 were agreed"));  // three protocols' counters of 128 bytes
   }
 }
+
+}  // namespace p2p_tests

@@ -4,6 +4,8 @@
 #include "transport/net/plugin/versions/table.h"
 #include "transport/table/nets.h"
 
+namespace plugin_tests {
+
 using namespace collctl;
 using namespace collctl::test;
 
@@ -366,3 +368,5 @@ TEST_CASE("libraries that are no plugin are refused in words") {
   REQUIRE_FALSE(named);
   CHECK(has(named.error().chain(), "network 'nowhere', which is neither ib nor socket"));
 }
+
+}  // namespace plugin_tests

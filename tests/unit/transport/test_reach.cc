@@ -6,6 +6,8 @@
 #include "transport/net/socket.h"
 #include "transport/table/transports.h"
 
+namespace reach_tests {
+
 using namespace collctl;
 using transport::PeerInfo;
 
@@ -137,3 +139,5 @@ TEST_CASE("the key of an edge is the same at both ends and differs between edges
   send.purpose = 1;
   CHECK(key != edge_key(send, 5, 0));
 }
+
+}  // namespace reach_tests

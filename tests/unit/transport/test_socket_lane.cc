@@ -7,6 +7,8 @@
 #include "tests/catch.h"
 #include "transport/net/socket_lane.h"
 
+namespace socket_lane_tests {
+
 using namespace collctl;
 using namespace collctl::transport;
 
@@ -114,3 +116,5 @@ TEST_CASE("a credit that a peer without a goodbye does not take is an error") {
   REQUIRE(ends.lane->push(credit, nullptr));
   CHECK_FALSE(ends.lane->pump_out());
 }
+
+}  // namespace socket_lane_tests

@@ -2,6 +2,8 @@
 #include "tests/catch.h"
 #include "transport/net/socket_paths.h"
 
+namespace socket_paths_tests {
+
 using namespace collctl;
 using namespace collctl::transport;
 
@@ -87,3 +89,5 @@ TEST_CASE("interfaces are found by name and by address, whatever the port") {
   CHECK(find_interface(kRailsA, *base::parse_address("10.0.1.1:999")) == 1);
   CHECK(find_interface(kRailsA, *base::parse_address("10.0.1.9:1")) == -1);
 }
+
+}  // namespace socket_paths_tests

@@ -5,6 +5,8 @@
 #ifdef COLLCTL_HAVE_VERBS_HEADER
 #include <infiniband/verbs.h>
 
+namespace verbs_header_tests {
+
 using namespace collctl::base::drivers;
 
 namespace {
@@ -197,4 +199,7 @@ TEST_CASE("the verbs library of this machine has what NET/IB calls") {
   CHECK(verbs().missing == "");
   CHECK(verbs().transfer_missing == "");
 }
+
+}  // namespace verbs_header_tests
+
 #endif

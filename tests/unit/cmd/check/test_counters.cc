@@ -9,6 +9,8 @@
 #include "tests/catch.h"
 #include "tests/fake_drivers/nvml_control.h"
 
+namespace check_counters_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using base::CounterOf;
@@ -151,3 +153,5 @@ TEST_CASE("The agent's answer and its argument", "[check][counters]") {
   CHECK(read->looked_at > 0);
   CHECK_FALSE(counters_answer("12x").ok());
 }
+
+}  // namespace check_counters_tests

@@ -5,6 +5,8 @@
 #include "cmd/report/report.h"
 #include "tests/catch.h"
 
+namespace check_node_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 
@@ -156,3 +158,5 @@ TEST_CASE("window-test's own verdict is the run's", "[check]") {
   CHECK(bad[0].code == ErrorCode::bad_data);
   CHECK(bad[0].message == "n1: window-test: torn");
 }
+
+}  // namespace check_node_tests

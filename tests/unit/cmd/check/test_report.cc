@@ -6,6 +6,8 @@
 #include "tests/catch.h"
 #include "topology/xml/xml.h"
 
+namespace check_report_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 
@@ -197,3 +199,5 @@ TEST_CASE("rounds of a soak as one report", "[check]") {
   REQUIRE(read_check(*judged));
   CHECK(check_json(*read_check(*judged), judged->verdict) == check_json(whole, verdict));
 }
+
+}  // namespace check_report_tests

@@ -7,6 +7,8 @@
 #include "cmd/cli/help.h"
 #include "tests/catch.h"
 
+namespace cli_generate_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 namespace fs = std::filesystem;
@@ -97,3 +99,5 @@ TEST_CASE("help fits a terminal", "[cmd]") {
     }
   }
 }
+
+}  // namespace cli_generate_tests

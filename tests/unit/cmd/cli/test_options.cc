@@ -1,6 +1,8 @@
 // Options of the command line: their spelling, their values, and what they mean together.
 #include "tests/unit/cmd/cli/option_lines.h"
 
+namespace cli_options_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using kernels::Collective;
@@ -460,3 +462,5 @@ TEST_CASE("the tables are whole", "[cmd]") {
     CHECK(bench(kernels::name_of(Collective(c))).collective == Collective(c));
   }
 }
+
+}  // namespace cli_options_tests

@@ -3,6 +3,8 @@
 
 #include "tests/unit/cmd/doctor/doctor_hosts.h"
 
+namespace doctor_doctor_tests {
+
 using namespace doctor_tests;
 
 namespace {
@@ -319,3 +321,5 @@ TEST_CASE("a table shows what differs and folds what does not", "[doctor]") {
   CHECK(text.find('\033') == std::string::npos);
   CHECK(text.find("# Verdict: passed\n") != std::string::npos);
 }
+
+}  // namespace doctor_doctor_tests

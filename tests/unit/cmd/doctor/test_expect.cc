@@ -1,6 +1,8 @@
 // --expect: what every host must have, whatever the others have.
 #include "tests/unit/cmd/doctor/doctor_hosts.h"
 
+namespace doctor_expect_tests {
+
 using namespace doctor_tests;
 
 namespace {
@@ -131,3 +133,5 @@ TEST_CASE("a mistake in what is expected is told with its line and column", "[do
   for (size_t i = 0; i <= kMostExpected; ++i) many += "gpus=8\n";
   CHECK(mistake(many).find("more than 1000") != std::string::npos);
 }
+
+}  // namespace doctor_expect_tests

@@ -1,5 +1,7 @@
 #include "tests/unit/cmd/doctor/doctor_hosts.h"
 
+namespace doctor_rdma_tests {
+
 using namespace doctor_tests;
 
 TEST_CASE("doctor: GIDs of active ports, and the way into the GPUs' memory", "[doctor]") {
@@ -137,3 +139,5 @@ TEST_CASE("doctor: a host that sends endless lists of RDMA devices is refused", 
   REQUIRE_FALSE(read);
   CHECK(read.error().message.find("rdma_devices") != std::string::npos);
 }
+
+}  // namespace doctor_rdma_tests

@@ -4,6 +4,8 @@
 
 #include "tests/catch.h"
 
+namespace job_device_choice_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 
@@ -86,3 +88,5 @@ TEST_CASE("GPU ranks do not go on after a loss, which is said before they start"
   CHECK(refused.error().message.find("--on-loss shrink with GPU ranks") == 0);
   CHECK(refused.error().hint.find("--device cpu") == 0);
 }
+
+}  // namespace job_device_choice_tests

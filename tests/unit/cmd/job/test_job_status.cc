@@ -10,6 +10,8 @@
 #include "cmd/job/status_door.h"
 #include "tests/catch.h"
 
+namespace job_job_status_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 
@@ -161,3 +163,5 @@ TEST_CASE("The door answers who asks, and is this user's alone", "[job][status]"
   REQUIRE_FALSE(gone.ok());
   CHECK(gone.error().code == ErrorCode::lost);
 }
+
+}  // namespace job_job_status_tests

@@ -9,6 +9,8 @@
 #include "tests/catch.h"
 #include "tests/own_loopback.h"
 
+namespace job_last_words_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 
@@ -58,3 +60,5 @@ TEST_CASE("a rank's last words are its own, however many strangers knock") {
   CHECK(words.of(1) == "its last lines on standard error:\n  fatal: the disk is full");
   CHECK(words.of(0).empty());
 }
+
+}  // namespace job_last_words_tests

@@ -3,6 +3,8 @@
 #include "launcher/hosts/placement.h"
 #include "tests/catch.h"
 
+namespace job_local_plan_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 
@@ -37,3 +39,5 @@ TEST_CASE("ranks are bound by what they compute on", "[cmd]") {
   options.oversubscribe = true;
   CHECK(plan_local(options).ok());
 }
+
+}  // namespace job_local_plan_tests

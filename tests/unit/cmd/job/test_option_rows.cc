@@ -1,6 +1,8 @@
 // Options of the launch: hosts, and how they are reached.
 #include "tests/unit/cmd/cli/option_lines.h"
 
+namespace job_option_rows_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using kernels::Collective;
@@ -85,3 +87,5 @@ TEST_CASE("options about hosts that do not go together", "[cmd]") {
   CHECK(device->bind_to == "device");
   CHECK(interpret_launch(good("run allreduce"))->bind_to.empty());
 }
+
+}  // namespace job_option_rows_tests

@@ -11,6 +11,8 @@
 #include "cmd/job/rank_output.h"
 #include "tests/catch.h"
 
+namespace job_rank_output_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 
@@ -164,3 +166,5 @@ TEST_CASE("a slow reader fills us up without blocking us, a gone one is an error
   REQUIRE_FALSE(gone.ok());
   CHECK(gone.error().code == ErrorCode::lost);
 }
+
+}  // namespace job_rank_output_tests

@@ -7,6 +7,8 @@
 #include "cmd/job/config.h"
 #include "tests/catch.h"
 
+namespace job_regroup_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 
@@ -140,3 +142,5 @@ TEST_CASE("a roster survives, and one that makes no sense is refused", "[job]") 
     CHECK_FALSE(record_of<Roster>(json_of(wrong)));
   }
 }
+
+}  // namespace job_regroup_tests

@@ -6,6 +6,8 @@
 #include "cmd/job/root_cause.h"
 #include "tests/catch.h"
 
+namespace job_root_cause_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 
@@ -442,3 +444,5 @@ TEST_CASE("a rank's own reason is told, also where it has heard it from another"
   CHECK(told->rank == 4);
   CHECK(told->chain() == lacks);
 }
+
+}  // namespace job_root_cause_tests

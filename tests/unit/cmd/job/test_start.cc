@@ -7,6 +7,8 @@
 #include "cmd/job/config.h"
 #include "tests/catch.h"
 
+namespace job_start_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 
@@ -85,3 +87,5 @@ TEST_CASE("-x hands on the variables that it names, by name and by prefix", "[jo
   CHECK(handed({"XTEST_O"}).empty());
   for (const char* name : {"XTEST_ONE", "XTEST_TWO", "XTES"}) ::unsetenv(name);
 }
+
+}  // namespace job_start_tests

@@ -4,6 +4,8 @@
 #include "cmd/measure/rank.h"
 #include "tests/unit/cmd/measure/bench_ranks.h"
 
+namespace job_threads_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
@@ -44,3 +46,5 @@ TEST_CASE("a thread rank that fails while the others start", "[threads]") {
     CHECK(end.error->code == ErrorCode::unavailable);
   }
 }
+
+}  // namespace job_threads_tests

@@ -15,6 +15,8 @@
 #include "tests/own_loopback.h"
 #include "tests/skip.h"
 
+namespace job_token_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 namespace fs = std::filesystem;
@@ -131,3 +133,5 @@ TEST_CASE("on loopback ranks of one user find rank 0's secret, others do not", "
   CHECK_FALSE(find_local_token(at, Deadline::after_ms(30), never).ok());
   CHECK_FALSE(find_local_token(at, Deadline::after_seconds(60), [] { return true; }).ok());
 }
+
+}  // namespace job_token_tests

@@ -2,6 +2,8 @@
 #include "cmd/judge/baseline.h"
 #include "tests/unit/cmd/report/report_rows.h"
 
+namespace judge_baseline_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
@@ -110,3 +112,5 @@ TEST_CASE("what is no baseline is refused, with its name", "[judge]") {
     CHECK(read.error().chain().rfind("b: ", 0) == 0);
   }
 }
+
+}  // namespace judge_baseline_tests

@@ -1,6 +1,8 @@
 // Thresholds: where they lie, what they are held against, and what a finding says of it.
 #include "tests/unit/cmd/report/report_rows.h"
 
+namespace judge_bench_limits_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
@@ -115,3 +117,5 @@ TEST_CASE("who was busy meanwhile stands with what was too slow, and with nothin
   limits.min_busbw = limit(3);
   CHECK(judge(report, limits, {}).ok());
 }
+
+}  // namespace judge_bench_limits_tests

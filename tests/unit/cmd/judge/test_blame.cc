@@ -8,7 +8,7 @@
 #include "cmd/judge/blame.h"
 #include "tests/catch.h"
 
-namespace collctl::cmd {
+namespace collctl::cmd::judge_blame_tests {
 namespace {
 
 // Hosts, and each link between two of them that has been measured.
@@ -228,4 +228,4 @@ TEST_CASE("simulated clusters: precision, recall, rounds", "[blame]") {
 }
 
 }  // namespace
-}  // namespace collctl::cmd
+}  // namespace collctl::cmd::judge_blame_tests

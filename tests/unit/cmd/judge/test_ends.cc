@@ -4,6 +4,8 @@
 #include "base/format.h"
 #include "tests/catch.h"
 
+namespace judge_ends_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 
@@ -65,3 +67,5 @@ TEST_CASE("a trial that fails between good ends is the link's, between two ends 
   CHECK(one[0].evidence == "the path between them failed");
   CHECK(names_of(blamed(2, [](size_t, size_t) { return true; })) == Names{"e0 -> e1", "e1 -> e0"});
 }
+
+}  // namespace judge_ends_tests

@@ -4,6 +4,8 @@
 #include "base/format.h"
 #include "tests/catch.h"
 
+namespace judge_stragglers_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 
@@ -78,3 +80,5 @@ TEST_CASE("Nobody late and one link slow: the link; two of one host: its network
   // Of two links nobody knows which is the usual one.
   CHECK(stragglers(ring({0.1, 0.9})).empty());
 }
+
+}  // namespace judge_stragglers_tests

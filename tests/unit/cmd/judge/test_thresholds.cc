@@ -2,6 +2,8 @@
 #include "base/format.h"
 #include "tests/unit/cmd/report/report_rows.h"
 
+namespace judge_thresholds_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
@@ -104,3 +106,5 @@ TEST_CASE("what a threshold asks for and was not measured is no pass", "[judge]"
   // Beside one of its own they do not count.
   CHECK(judged(report, "broadcast 8 time 4 max 9 x\nallreduce 8 time 4 max 9 x").ok());
 }
+
+}  // namespace judge_thresholds_tests

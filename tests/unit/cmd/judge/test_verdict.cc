@@ -8,6 +8,8 @@
 #include "cmd/window_test/window_test.h"
 #include "tests/unit/cmd/report/report_rows.h"
 
+namespace judge_verdict_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
@@ -225,3 +227,5 @@ TEST_CASE("problems stand by check, each with its remedies once", "[judge]") {
   CHECK(text.find("fine") == std::string::npos);
   CHECK(text.find("not here") == std::string::npos);
 }
+
+}  // namespace judge_verdict_tests

@@ -84,8 +84,8 @@ std::vector<Error> run_task_ranks(const std::vector<TaskSpec>& specs, std::vecto
 // A task's records, as they came.
 struct RecordSink : TaskSink {
   std::vector<std::string> records, texts, phases;
-  Status record(const std::string& json) override {
-    records.push_back(json);
+  Status record(const std::string& line) override {
+    records.push_back(line);
     return {};
   }
   void progress(const std::string& text) override { texts.push_back(text); }

@@ -5,6 +5,8 @@
 #include "cmd/verify/data_check.h"
 #include "tests/unit/cmd/measure/bench_ranks.h"
 
+namespace measure_bench_faults_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
@@ -350,3 +352,5 @@ TEST_CASE("data check: of several ranks' blocks the first wrong element is the f
   CHECK(found().first_output == 7);
   CHECK(found().last_output == 3 * kCount - 2);
 }
+
+}  // namespace measure_bench_faults_tests

@@ -8,6 +8,8 @@
 #include "tests/rounds.h"
 #include "tests/unit/cmd/measure/gpu_bench.h"
 
+namespace measure_bench_gpu_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
@@ -226,3 +228,5 @@ TEST_CASE("soak on GPU ranks, most buffers in windows", "[gpu]") {
   CHECK(after.works > before.works);
   CHECK(nothing_held());
 }
+
+}  // namespace measure_bench_gpu_tests

@@ -7,6 +7,8 @@
 #include "tests/fake_drivers/nvml_control.h"
 #include "tests/unit/cmd/measure/gpu_bench.h"
 
+namespace measure_beside_nccl_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
@@ -287,3 +289,5 @@ TEST_CASE("beside NCCL: its failures are told as its own", "[gpu]") {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   CHECK(nothing_held());
 }
+
+}  // namespace measure_beside_nccl_tests

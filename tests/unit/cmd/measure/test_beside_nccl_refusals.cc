@@ -3,6 +3,8 @@
 #include "tests/unit/cmd/measure/gpu_bench.h"
 #include "tests/unit/runtime/driver_refusals.h"
 
+namespace measure_beside_nccl_refusals_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
@@ -78,3 +80,5 @@ TEST_CASE("beside NCCL: what a library refuses once ends all ranks in order or i
 TEST_CASE("beside NCCL, the same at every call", "[.][refusals]") {
   refuse_all(1 << 20);
 }
+
+}  // namespace measure_beside_nccl_refusals_tests

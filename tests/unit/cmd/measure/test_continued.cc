@@ -3,6 +3,8 @@
 #include "cmd/measure/job_numbers.h"
 #include "tests/unit/cmd/measure/bench_ranks.h"
 
+namespace measure_continued_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
@@ -114,3 +116,5 @@ TEST_CASE("records are told in the job's numbers", "[bench]") {
   in_job_numbers(members, closing);
   CHECK(closing.throttled[0].rank == 7);
 }
+
+}  // namespace measure_continued_tests

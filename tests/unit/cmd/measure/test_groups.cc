@@ -6,6 +6,8 @@
 
 #include "tests/unit/cmd/measure/gpu_bench.h"
 
+namespace measure_groups_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
@@ -257,3 +259,5 @@ TEST_CASE("a spec with groups, and its rows, mean the same when read again", "[s
   CHECK(sink.rows[0].group_ranks == 3);
   CHECK(sink.rows[0].slowest_group);
 }
+
+}  // namespace measure_groups_tests

@@ -4,6 +4,8 @@
 #include "cmd/measure/bench.h"
 #include "tests/catch.h"
 
+namespace measure_json_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 
@@ -224,3 +226,5 @@ TEST_CASE("bench json: malformed text is an error that names the field", "[bench
   CHECK_FALSE(deliver_record("{}", sink).ok());
   CHECK(sink.calls == 0);
 }
+
+}  // namespace measure_json_tests

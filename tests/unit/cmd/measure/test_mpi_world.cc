@@ -6,6 +6,8 @@
 #include "cmd/measure/versus.h"
 #include "tests/catch.h"
 
+namespace measure_mpi_world_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using kernels::Collective;
@@ -66,3 +68,5 @@ TEST_CASE("beside MPI: on CPU ranks only, and NCCL on GPUs only", "[mpi]") {
   spec.rival = Rival::nccl;
   CHECK_FALSE(settled(spec, false));
 }
+
+}  // namespace measure_mpi_world_tests

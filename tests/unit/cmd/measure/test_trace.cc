@@ -2,6 +2,8 @@
 #include "cmd/measure/trace.h"
 #include "tests/catch.h"
 
+namespace measure_trace_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 
@@ -86,3 +88,5 @@ TEST_CASE("a trace travels as a record", "[cmd]") {
   CHECK_FALSE(
       deliver_record(R"({"record":"trace","events":[{"rank":-1}],"left_out":0})", sink).ok());
 }
+
+}  // namespace measure_trace_tests

@@ -9,6 +9,8 @@
 #include "tests/rounds.h"
 #include "tests/unit/cmd/measure/bench_ranks.h"
 
+namespace measure_windows_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
@@ -223,3 +225,5 @@ TEST_CASE("a buffer for windows has its guards, grows and is given back", "[benc
   }
   CHECK(nothing_allocated());
 }
+
+}  // namespace measure_windows_tests

@@ -4,7 +4,7 @@
 #include "cmd/plan/cpu.h"
 #include "tests/catch.h"
 
-namespace collctl::cmd {
+namespace collctl::cmd::plan_cpu_tests {
 namespace {
 
 // One socket of four cores with one cache, or two sockets with a slow link between them.
@@ -109,4 +109,4 @@ TEST_CASE("a plan for CPU ranks that cannot be says why") {
   CHECK(many.error().code == ErrorCode::usage);
 }
 
-}  // namespace collctl::cmd
+}  // namespace collctl::cmd::plan_cpu_tests

@@ -7,6 +7,8 @@
 #include "runtime/plan/comm_shape.h"
 #include "tests/catch.h"
 
+namespace plan_pattern_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using kernels::Collective;
@@ -114,3 +116,5 @@ TEST_CASE("a pattern's messages go by the protocols and pairs that are allowed",
   CHECK_FALSE(is_pattern(Collective::all_to_all));
   CHECK_FALSE(is_pattern(Collective::send_recv));
 }
+
+}  // namespace plan_pattern_tests

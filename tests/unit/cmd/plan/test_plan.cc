@@ -15,6 +15,8 @@
 #include "tests/rounds.h"
 #include "topology/xml/xml.h"
 
+namespace plan_plan_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using nlohmann::json;
@@ -213,3 +215,5 @@ TEST_CASE("a machine of too many parts is refused, one part more than are search
   REQUIRE(!more.ok());
   CHECK(more.error().message.find("65 groups") != std::string::npos);
 }
+
+}  // namespace plan_plan_tests

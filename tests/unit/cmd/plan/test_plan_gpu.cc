@@ -9,6 +9,8 @@
 #include "tests/unit/runtime/gpu_ranks.h"
 #include "topology/xml/xml.h"
 
+namespace plan_plan_gpu_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using kernels::AlgorithmId;
@@ -63,7 +65,7 @@ TEST_CASE("plan chooses for GPUs what ranks on them choose", "[gpu]") {
   const std::vector<uint64_t> sizes{8, 4096, 256 << 10, 1 << 20, 2 << 20, 64 << 20};
   int compared = 0, windows = 0;
   for (const int nodes : {1, 2, 3}) {
-    GpuJob job = gpu_job(8 * nodes);
+    GpuPlanJob job = gpu_job(8 * nodes);
     runtime::CommOptions options;
     options.device = 0;
     auto settings = runtime::read_settings(options);
@@ -149,3 +151,5 @@ TEST_CASE("plan without P2P between two GPUs has the window in host memory, with
     }
   CHECK(refused == 1);
 }
+
+}  // namespace plan_plan_gpu_tests

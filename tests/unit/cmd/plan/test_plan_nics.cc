@@ -13,6 +13,8 @@
 #include "tests/catch.h"
 #include "tests/unit/runtime/gpu_job.h"
 
+namespace plan_plan_nics_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using nlohmann::json;
@@ -38,7 +40,8 @@ Result<JobPlan> plan_of(const std::string& file, int nodes) {
 // One job: what its ranks connect, held against the plan's JSON.
 class Compared {
  public:
-  Compared(const JobPlan& plan, const GpuJob& job) : plan_(plan), job_(job), shapes_(job.shapes()) {
+  Compared(const JobPlan& plan, const GpuPlanJob& job)
+      : plan_(plan), job_(job), shapes_(job.shapes()) {
     const json all = json::parse(plan_json(plan));
     for (const json& nic : all["cluster"]["nics"])
       planned_[{nic["channel"].get<int>(), nic["node"].get<int>()}] = nic;
@@ -210,7 +213,7 @@ class Compared {
   }
 
   const JobPlan& plan_;
-  const GpuJob& job_;
+  const GpuPlanJob& job_;
   std::vector<runtime::CommShape> shapes_;
   std::map<std::pair<int, int>, json> planned_;
   int crossings_ = 0;
@@ -228,7 +231,7 @@ TEST_CASE("the network devices of a job's links are those that its plan shows", 
         const auto plan = plan_of(file, nodes);
         if (!plan || plan->cluster.nodes() != nodes) continue;  // no network, or parts of a machine
         INFO(file << ", " << nodes << " nodes, level " << level);
-        GpuJob job = gpu_job(plan->cluster.ranks(), file);
+        GpuPlanJob job = gpu_job(plan->cluster.ranks(), file);
         // Ranks as the plan counts them, and paths as they are when the NICs reach the GPUs'
         // memory.
         job.gdr = true;
@@ -261,7 +264,9 @@ TEST_CASE("messages use all network devices that are near some GPU", "[plan][nic
   // 8 GPUs with two of 16 devices each.
   const auto plan = plan_of(kH100, 2);
   REQUIRE(plan.ok());
-  GpuJob job = gpu_job(16);
+  GpuPlanJob job = gpu_job(16);
   job.gdr = true;
   CHECK(Compared(*plan, job).pairs.size() == 16);
 }
+
+}  // namespace plan_plan_nics_tests

@@ -3,6 +3,8 @@
 #include "tests/catch.h"
 #include "topology/xml/xml.h"
 
+namespace plan_tables_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using kernels::AlgorithmId;
@@ -163,3 +165,5 @@ TEST_CASE("ranks in a line: sixteen and the last", "[plan]") {
   CHECK(shortened_ranks(ranks, " ") == "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 ... 17");
   CHECK(shortened_ranks({}, " ").empty());
 }
+
+}  // namespace plan_tables_tests

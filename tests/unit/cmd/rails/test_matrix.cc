@@ -7,6 +7,8 @@
 #include "cmd/rails/matrix.h"
 #include "tests/catch.h"
 
+namespace rails_matrix_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using base::drivers::kGidRoceV1;
@@ -149,3 +151,5 @@ TEST_CASE("rails: what a host says of its NICs travels whole, and only whole") {
   host.nics.assign(kMostRailNics + 1, host.nics[1]);
   CHECK(!decode_rail_host(encode(host)).ok());
 }
+
+}  // namespace rails_matrix_tests

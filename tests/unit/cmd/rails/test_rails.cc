@@ -7,6 +7,8 @@
 #include "tests/catch.h"
 #include "tests/unit/cmd/json_page.h"
 
+namespace rails_rails_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 
@@ -406,3 +408,5 @@ TEST_CASE("rails: docs/json.md knows every key of the report") {
   // Nothing on the page is there for nothing.
   CHECK(seen.size() == keys.size());
 }
+
+}  // namespace rails_rails_tests

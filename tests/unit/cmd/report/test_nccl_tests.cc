@@ -1,6 +1,8 @@
 // The form of nccl-tests 2.19, against lines of its own runs: readers count columns and blanks.
 #include "tests/unit/cmd/report/report_rows.h"
 
+namespace report_nccl_tests_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
@@ -83,3 +85,5 @@ TEST_CASE("the form of nccl-tests: a run that broke off has rows and no conclusi
   CHECK(run.out.find("# error: rank 1 was killed by signal 9\n") != std::string::npos);
   CHECK(run.out.find("Avg bus bandwidth") == std::string::npos);
 }
+
+}  // namespace report_nccl_tests_tests

@@ -6,6 +6,8 @@
 #include "cmd/root_commands.h"
 #include "tests/unit/cmd/report/report_rows.h"
 
+namespace report_recorded_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
@@ -80,3 +82,5 @@ TEST_CASE("the verdict of a recorded report: its reasons, or that it broke off",
   CHECK(
       last_lines("wrong.txt").starts_with("# Verdict              : FAILED\n#   rank 0: element "));
 }
+
+}  // namespace report_recorded_tests

@@ -2,6 +2,8 @@
 #include "cmd/report/read.h"
 #include "tests/unit/cmd/report/report_rows.h"
 
+namespace report_report_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using nlohmann::json;
@@ -307,3 +309,5 @@ TEST_CASE("JSON Lines and CSV have a record per row", "[cmd]") {
         "allreduce,4,8,2,float32,sum,-1,ring,simple,2,5,0.00666667,0.01,0,5.5,0.006,"
         "0.009,0");
 }
+
+}  // namespace report_report_tests

@@ -6,6 +6,8 @@
 #include "cmd/report/report.h"
 #include "tests/catch.h"
 
+namespace report_report_gpu_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using nlohmann::json;
@@ -225,3 +227,5 @@ TEST_CASE("what ranks say of GPUs and of NCCL arrives at the launcher", "[report
   CHECK(back->soak_seed == uint64_t(1) << 60);
   CHECK(back->versus == spec.versus);
 }
+
+}  // namespace report_report_gpu_tests

@@ -2,6 +2,8 @@
 #include "cmd/report/read.h"
 #include "tests/unit/cmd/report/report_rows.h"
 
+namespace report_report_groups_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
@@ -134,3 +136,5 @@ TEST_CASE("who ended the job is named with the group", "[cmd][split]") {
   said = capture(output, outcome, feed);
   CHECK(!has(said.err, "group 1"));
 }
+
+}  // namespace report_report_groups_tests

@@ -2,6 +2,8 @@
 #include "cmd/report/read.h"
 #include "tests/unit/cmd/report/report_rows.h"
 
+namespace report_report_losses_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
@@ -154,3 +156,5 @@ TEST_CASE("what only some groups have had their rows of is measured again", "[cm
   reporter.shrunk({{}, 1});
   CHECK(reporter.done() == 3);
 }
+
+}  // namespace report_report_losses_tests

@@ -2,6 +2,8 @@
 #include "cmd/report/read.h"
 #include "tests/unit/cmd/report/report_rows.h"
 
+namespace report_report_runs_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using nlohmann::json;
@@ -179,3 +181,5 @@ TEST_CASE("the plot puts the highest value at the top", "[cmd]") {
   CHECK(line.find('a') > line.find('|'));
   CHECK(plot({}) == "");
 }
+
+}  // namespace report_report_runs_tests

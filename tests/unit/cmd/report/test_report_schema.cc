@@ -14,6 +14,8 @@
 #include "tests/unit/cmd/measure/bench_ranks.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 
+namespace report_report_schema_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
@@ -309,3 +311,5 @@ TEST_CASE("a busy host stands beside the figures, in text and JSON", "[report]")
   REQUIRE(back);
   CHECK(text_footer(back->report, kPassed, console).find(line) != std::string::npos);
 }
+
+}  // namespace report_report_schema_tests

@@ -7,6 +7,8 @@
 #include "cmd/saved.h"
 #include "tests/unit/cmd/report/report_rows.h"
 
+namespace report_saved_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
@@ -251,3 +253,5 @@ TEST_CASE("paths as a heat map: of too many ends the worst", "[report]") {
   add_broken_path(first, "a", "a");
   CHECK(first.GBps[0][0] == 0);
 }
+
+}  // namespace report_saved_tests

@@ -8,6 +8,8 @@
 #include "base/fd.h"
 #include "tests/catch.h"
 
+namespace text_console_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 
@@ -51,3 +53,5 @@ TEST_CASE("escape sequences of others are shown, not obeyed, with and without co
     CHECK((text.find('\x1b') != std::string::npos) == colours);
   }
 }
+
+}  // namespace text_console_tests

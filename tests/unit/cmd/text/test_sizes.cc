@@ -2,6 +2,8 @@
 #include "cmd/text/sizes.h"
 #include "tests/catch.h"
 
+namespace text_sizes_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 
@@ -26,3 +28,5 @@ TEST_CASE("a duration: a number with a unit, larger units first", "[text]") {
   CHECK(duration_text(7200) == "2 h");
   CHECK(duration_text(7560) == "2 h 6 min");
 }
+
+}  // namespace text_sizes_tests

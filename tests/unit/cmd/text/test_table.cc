@@ -5,6 +5,8 @@
 
 #include "tests/catch.h"
 
+namespace text_table_tests {
+
 using namespace collctl::cmd;
 
 namespace {
@@ -75,3 +77,5 @@ TEST_CASE("a matrix that is too wide goes on in blocks of equal size", "[cmd]") 
     CHECK(widest_line(matrix_text(matrix, width)) <= width);
   CHECK(widest_line(matrix_text(matrix, 1)) == 11);  // a column is the least
 }
+
+}  // namespace text_table_tests

@@ -7,6 +7,8 @@
 #include "cmd/topo/hosts.h"
 #include "tests/unit/cmd/topo/topo_machines.h"
 
+namespace topo_diff_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::topology;
@@ -193,3 +195,5 @@ TEST_CASE("an agent's answer is read with suspicion", "[topo]") {
     CHECK(refused.error().message.rfind("node01", 0) == 0);
   }
 }
+
+}  // namespace topo_diff_tests

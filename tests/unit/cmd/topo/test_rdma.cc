@@ -8,6 +8,8 @@
 #include "tests/catch.h"
 #include "topology/xml/xml.h"
 
+namespace topo_rdma_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using nlohmann::json;
@@ -150,3 +152,5 @@ TEST_CASE("topo -H shows the ports of all hosts with the GIDs that connections t
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.error().code == ErrorCode::launch);
 }
+
+}  // namespace topo_rdma_tests

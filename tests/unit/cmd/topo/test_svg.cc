@@ -6,6 +6,8 @@
 #include "cmd/topo/picture.h"
 #include "tests/unit/cmd/topo/topo_machines.h"
 
+namespace topo_svg_tests {
+
 using namespace collctl::cmd;
 using namespace collctl::topology;
 
@@ -156,3 +158,5 @@ TEST_CASE("GPUs with C2C and a machine without devices are drawn too", "[topo]")
   }));
   check_layout(make_picture(view("<system version=\"1\"><cpu/></system>"), nullptr));
 }
+
+}  // namespace topo_svg_tests

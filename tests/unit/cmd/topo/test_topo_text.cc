@@ -6,6 +6,8 @@
 #include "cmd/topo/topo.h"
 #include "tests/unit/cmd/topo/topo_machines.h"
 
+namespace topo_topo_text_tests {
+
 using namespace collctl::cmd;
 using namespace collctl::topology;
 
@@ -219,3 +221,5 @@ TEST_CASE("channels: NCCL's lines, equal ones once, and who of a tree reaches ot
   CHECK(topo_graph(three, {}, 1) ==
         "channels of the node by the search, 1 node:\nnone: there is no GPU\n");
 }
+
+}  // namespace topo_topo_text_tests

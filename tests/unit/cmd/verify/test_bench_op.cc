@@ -9,6 +9,8 @@
 #include "cmd/verify/uneven.h"
 #include "tests/catch.h"
 
+namespace verify_bench_op_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using kernels::Collective;
@@ -164,3 +166,5 @@ TEST_CASE("patterns: sizes, factors, and which numbers of ranks", "[bench]") {
   for (int n : {3, 5, 6, 7, 12}) CHECK(check_ranks(kHypercube, n).error().code == ErrorCode::usage);
   CHECK(check_ranks(kAllToAllV, 7));
 }
+
+}  // namespace verify_bench_op_tests

@@ -2,6 +2,8 @@
 #include "cmd/verify/buffer_shape.h"
 #include "tests/catch.h"
 
+namespace verify_buffer_shape_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using kernels::Collective;
@@ -53,3 +55,5 @@ TEST_CASE("sizes: bus factors of nccl-tests", "[bench]") {
   CHECK(bus_factor(Collective::broadcast, 8) == 1.0);
   CHECK(bus_factor(Collective::all_reduce, 1) == 0.0);
 }
+
+}  // namespace verify_buffer_shape_tests

@@ -11,6 +11,8 @@
 #include "tests/catch.h"
 #include "tests/rounds.h"
 
+namespace verify_data_inputs_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using kernels::DataType;
@@ -205,3 +207,5 @@ TEST_CASE("a buffer whose memory somebody still uses is not given back", "[data_
   CHECK(used[4095] == kPoison);
   used[0] = 1;
 }
+
+}  // namespace verify_data_inputs_tests

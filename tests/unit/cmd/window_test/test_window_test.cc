@@ -12,6 +12,8 @@
 #include "tests/unit/cmd/measure/bench_ranks.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 
+namespace window_test_window_test_tests {
+
 using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
@@ -450,3 +452,5 @@ TEST_CASE("the whole test among GPU ranks", "[window-test][gpu]") {
   INFO(fake_cuda::counts().text());
   CHECK(fake_cuda::counts() == fake_cuda::Counts{});
 }
+
+}  // namespace window_test_window_test_tests

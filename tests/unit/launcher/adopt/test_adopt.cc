@@ -5,6 +5,8 @@
 #include "launcher/adopt/adopt.h"
 #include "tests/catch.h"
 
+namespace adopt_adopt_tests {
+
 using namespace collctl;
 using namespace collctl::launcher;
 
@@ -362,3 +364,5 @@ TEST_CASE("whatever the variables say: a rank below its size, none, or an error 
   CHECK(adopted > 1000);
   CHECK(errors > 1000);
 }
+
+}  // namespace adopt_adopt_tests

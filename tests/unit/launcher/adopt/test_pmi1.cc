@@ -11,6 +11,8 @@
 #include "launcher/hosts/key_value.h"
 #include "tests/catch.h"
 
+namespace adopt_pmi1_tests {
+
 using namespace collctl;
 using namespace collctl::launcher;
 
@@ -315,3 +317,5 @@ TEST_CASE("whatever a PMI server says, the client returns") {
   }
   CHECK(opened > 100);
 }
+
+}  // namespace adopt_pmi1_tests

@@ -7,6 +7,8 @@
 #include <pmix.h>
 #endif
 
+namespace adopt_pmix_tests {
+
 using namespace collctl;
 using namespace collctl::launcher;
 
@@ -59,3 +61,5 @@ TEST_CASE("PMIx: variables without their engine are an error, not a wait") {
   CHECK(client.error().code == ErrorCode::unavailable);
   CHECK(now_ns() - began_ns < int64_t(4e9));
 }
+
+}  // namespace adopt_pmix_tests

@@ -5,6 +5,8 @@
 #include "launcher/hosts/ranges.h"
 #include "tests/catch.h"
 
+namespace hosts_hostfile_tests {
+
 using namespace collctl;
 using namespace collctl::launcher;
 
@@ -320,3 +322,5 @@ TEST_CASE("what is read is bounded", "[hostfile]") {
         std::string::npos);
   CHECK(good("n[1-100000]\n").hosts.size() == 100000);
 }
+
+}  // namespace hosts_hostfile_tests

@@ -7,6 +7,8 @@
 #include "tests/catch.h"
 #include "tests/rounds.h"
 
+namespace hosts_hostfile_fuzz_tests {
+
 using namespace collctl;
 using namespace collctl::launcher;
 
@@ -172,3 +174,5 @@ TEST_CASE("any hostfile is read or refused with its place, and prints as it read
   CHECK(accepted > test::rounds(10'000));
   CHECK(refused > test::rounds(10'000));
 }
+
+}  // namespace hosts_hostfile_fuzz_tests

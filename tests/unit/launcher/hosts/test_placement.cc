@@ -7,6 +7,8 @@
 #include "launcher/hosts/placement.h"
 #include "tests/catch.h"
 
+namespace hosts_placement_tests {
+
 using namespace collctl;
 using namespace collctl::launcher;
 
@@ -262,3 +264,5 @@ TEST_CASE("what is known of the placement before hosts are asked", "[placement]"
   CHECK(known({said, said}, {9, 0, kSlot, false}) == "error");
   CHECK(known({said, said}, {0, 0, kSlot, false}) == "aaaaaaaa");
 }
+
+}  // namespace hosts_placement_tests

@@ -17,7 +17,7 @@
 #include "launcher/local/local.h"
 #include "tests/catch.h"
 
-namespace collctl::launcher::test {
+namespace collctl::launcher::testing {
 
 inline RankProcess shell(const std::string& script, bool control = false) {
   RankProcess p;
@@ -107,4 +107,4 @@ inline int pid_line(LocalJob& job, Seen& seen) {
   return std::stoi(seen.out[0]);
 }
 
-}  // namespace collctl::launcher::test
+}  // namespace collctl::launcher::testing

@@ -8,6 +8,8 @@
 #include "launcher/local/control.h"
 #include "tests/catch.h"
 
+namespace local_control_tests {
+
 using namespace collctl;
 using namespace collctl::launcher;
 
@@ -161,3 +163,5 @@ TEST_CASE("the error record keeps every field and survives anything") {
   wrong[0] = 77;  // no such code
   CHECK(decode_error(wrong).message.find("malformed") != std::string::npos);
 }
+
+}  // namespace local_control_tests

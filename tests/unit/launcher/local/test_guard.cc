@@ -9,9 +9,11 @@
 #include "base/socket_folder.h"
 #include "tests/unit/launcher/local/processes.h"
 
+namespace local_guard_tests {
+
 using namespace collctl;
 using namespace collctl::launcher;
-using namespace collctl::launcher::test;
+using namespace collctl::launcher::testing;
 
 namespace {
 
@@ -86,3 +88,5 @@ TEST_CASE("a guard that is stopped or killed holds no launcher up") {
     CHECK(base::process_state(pid) == 0);  // reaped
   }
 }
+
+}  // namespace local_guard_tests

@@ -4,6 +4,8 @@
 #include "launcher/local/lines.h"
 #include "tests/catch.h"
 
+namespace local_lines_tests {
+
 using namespace collctl;
 using namespace collctl::launcher;
 
@@ -101,3 +103,5 @@ TEST_CASE("the processors of this machine are found") {
   const base::Processors& machine = base::host_processors();
   for (const int core : cores) CHECK(machine.find(core) != nullptr);
 }
+
+}  // namespace local_lines_tests

@@ -8,9 +8,11 @@
 
 #include "tests/unit/launcher/local/processes.h"
 
+namespace local_local_tests {
+
 using namespace collctl;
 using namespace collctl::launcher;
-using namespace collctl::launcher::test;
+using namespace collctl::launcher::testing;
 
 TEST_CASE("exit codes and signals are told apart") {
   auto job = LocalJob::start({shell("exit 0"), shell("exit 7"), shell("kill -9 $$"),
@@ -284,3 +286,5 @@ TEST_CASE("too few open files is said with numbers before anything starts") {
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
 }
+
+}  // namespace local_local_tests

@@ -11,9 +11,11 @@
 #include "launcher/remote/agent_protocol.h"
 #include "tests/unit/launcher/local/processes.h"
 
+namespace remote_agent_tests {
+
 using namespace collctl;
 using namespace collctl::launcher;
-using launcher::test::shell;
+using launcher::testing::shell;
 
 namespace {
 
@@ -247,8 +249,8 @@ TEST_CASE("ranks of a launcher that is gone have their grace") {
 TEST_CASE("ranks whose output the launcher does not take wait for it, and lose none of it") {
   constexpr uint64_t kLines = 8000, kLength = 4000;
   AgentProcess agent;
-  const int pid = agent.start({launcher::test::many_lines(kLines, kLength)})[0];
-  const uint64_t written = launcher::test::written_until_blocked(pid);
+  const int pid = agent.start({launcher::testing::many_lines(kLines, kLength)})[0];
+  const uint64_t written = launcher::testing::written_until_blocked(pid);
   CHECK(base::process_state(pid) == 'S');
   CHECK(written > 4 << 20);
   CHECK(written < 16 << 20);
@@ -426,3 +428,5 @@ TEST_CASE("one rank of a host is killed, the others stay") {
   CHECK(states[0] != 0);
   CHECK(states[1] == 0);
 }
+
+}  // namespace remote_agent_tests

@@ -5,6 +5,8 @@
 #include "base/wait.h"
 #include "tests/catch.h"
 
+namespace remote_branch_tests {
+
 using namespace collctl;
 using namespace collctl::launcher;
 
@@ -169,3 +171,5 @@ TEST_CASE("an order that cannot be followed is said of each host") {
   CHECK(word->error->code == ErrorCode::usage);
   CHECK(word->error->message.find("shells treat specially") != std::string::npos);
 }
+
+}  // namespace remote_branch_tests

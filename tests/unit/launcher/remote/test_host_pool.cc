@@ -10,6 +10,8 @@
 #include "launcher/remote/agent_protocol.h"
 #include "tests/catch.h"
 
+namespace remote_host_pool_tests {
+
 using namespace collctl;
 using namespace collctl::launcher;
 
@@ -75,3 +77,5 @@ TEST_CASE("a process that did not run is to blame from a beat less than the hear
   CHECK(blamed->absence_error().message.find("hosts end what they run after 3 s without it") !=
         std::string::npos);
 }
+
+}  // namespace remote_host_pool_tests

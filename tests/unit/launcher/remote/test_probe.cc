@@ -6,6 +6,8 @@
 #include "launcher/remote/probe.h"
 #include "tests/catch.h"
 
+namespace remote_probe_tests {
+
 using namespace collctl;
 using namespace collctl::launcher;
 
@@ -81,3 +83,5 @@ TEST_CASE("facts travel as JSON", "[probe]") {
   CHECK(facts_from_json(facts_to_json(facts))->processes.limit == base::kUnlimited);
   CHECK_FALSE(facts_from_json(facts_to_json(facts))->has_shm);
 }
+
+}  // namespace remote_probe_tests

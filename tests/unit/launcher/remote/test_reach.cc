@@ -4,6 +4,8 @@
 #include "launcher/remote/probe_service.h"
 #include "tests/catch.h"
 
+namespace remote_reach_tests {
+
 using namespace collctl;
 using namespace collctl::launcher;
 
@@ -143,3 +145,5 @@ TEST_CASE("questions and answers that make no sense are errors", "[reach]") {
     CHECK_FALSE(facts_from_json(text).ok());
   }
 }
+
+}  // namespace remote_reach_tests

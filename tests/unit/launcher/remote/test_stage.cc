@@ -12,10 +12,12 @@
 #include "tests/skip.h"
 #include "tests/unit/launcher/local/processes.h"
 
+namespace remote_stage_tests {
+
 using namespace collctl;
 using namespace collctl::launcher;
-using launcher::test::gather;
-using launcher::test::Seen;
+using launcher::testing::gather;
+using launcher::testing::Seen;
 
 namespace fs = std::filesystem;
 
@@ -309,3 +311,5 @@ TEST_CASE("the words of the script become errors with remedies") {
   CHECK(exit_text(143) == "was killed by signal 15 (SIGTERM)");
   CHECK(exit_text(4) == "ended with exit code 4");
 }
+
+}  // namespace remote_stage_tests

@@ -12,6 +12,8 @@
 #include "tests/own_loopback.h"
 #include "tests/skip.h"
 
+namespace ssh_libssh2_channel_tests {
+
 using namespace collctl;
 using namespace collctl::launcher;
 
@@ -160,3 +162,5 @@ TEST_CASE("libssh2: what a configuration asks of the way", "[may_skip]") {
   CHECK_FALSE(says(direct, "jump host"));
   CHECK(says(failure(inner, config.options), "inner: jump host gate"));
 }
+
+}  // namespace ssh_libssh2_channel_tests

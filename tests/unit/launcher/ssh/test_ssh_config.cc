@@ -9,6 +9,8 @@
 #include "tests/catch.h"
 #include "tests/skip.h"
 
+namespace ssh_ssh_config_tests {
+
 using namespace collctl;
 using launcher::ConfigPlace;
 using launcher::ResolvedHost;
@@ -125,3 +127,5 @@ TEST_CASE("ssh config: any bytes are survived") {
     if (const auto jump = launcher::parse_jump(text)) CHECK_FALSE(jump->host.empty());
   }
 }
+
+}  // namespace ssh_ssh_config_tests

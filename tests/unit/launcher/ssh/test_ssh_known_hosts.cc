@@ -13,6 +13,8 @@
 #include "launcher/ssh/known_hosts.h"
 #include "tests/catch.h"
 
+namespace ssh_ssh_known_hosts_tests {
+
 using namespace collctl;
 using Kind = launcher::HostKeyVerdict::Kind;
 
@@ -225,3 +227,5 @@ TEST_CASE("key files: kind, encryption, permissions") {
   CHECK(launcher::inspect_key_text(text.substr(0, text.size() / 2), "").state ==
         State::unknown_format);
 }
+
+}  // namespace ssh_ssh_known_hosts_tests

@@ -8,6 +8,8 @@
 #include "launcher/ssh/openssh_log.h"
 #include "tests/catch.h"
 
+namespace ssh_ssh_log_tests {
+
 using namespace collctl;
 using launcher::AlgorithmLists;
 using launcher::KexInitListener;
@@ -230,3 +232,5 @@ TEST_CASE("key exchange: what has nothing in common") {
   REQUIRE(d.has_value());
   CHECK(d->what == "key exchange method");
 }
+
+}  // namespace ssh_ssh_log_tests

@@ -7,6 +7,8 @@
 #include "launcher/ssh/channel.h"
 #include "tests/catch.h"
 
+namespace ssh_ssh_process_tests {
+
 using namespace collctl;
 using launcher::ChannelPhase;
 using launcher::HostChannel;
@@ -142,3 +144,5 @@ TEST_CASE("a channel that is dropped ends the input of its command") {
   CHECK(info.si_pid == pid);
   CHECK(::waitid(P_PID, id_t(pid), &info, WEXITED) == 0);
 }
+
+}  // namespace ssh_ssh_process_tests

@@ -10,12 +10,9 @@
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/bootstrap/wire.h"
 #include "tests/catch.h"
+#include "tests/unit/runtime/says.h"
 
-namespace collctl::runtime::test {
-
-inline Deadline soon() {
-  return Deadline::after_seconds(60);
-}
+namespace collctl::runtime::testing {
 
 // Failures that are noticed at once must not take until the 60 s deadline; generous all the same.
 inline constexpr int64_t kAtOnceNs = 20'000'000'000;
@@ -138,8 +135,4 @@ inline Status expect(bool condition, const std::string& what) {
   return condition ? Status() : Status(Error(ErrorCode::bad_data, "expected: " + what));
 }
 
-inline bool says(const Error& e, const std::string& text) {
-  return e.chain().find(text) != std::string::npos;
-}
-
-}  // namespace collctl::runtime::test
+}  // namespace collctl::runtime::testing

@@ -3,9 +3,11 @@
 #include "runtime/bootstrap/wire.h"
 #include "tests/unit/runtime/bootstrap/bootstrap_job.h"
 
+namespace bootstrap_bootstrap_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
-using namespace collctl::runtime::test;
+using namespace collctl::runtime::testing;
 
 namespace {
 
@@ -207,3 +209,5 @@ TEST_CASE("malformed frames and greetings are refused, never read past", "[boots
   CHECK(decode_error(error).hint == "wait");
   CHECK(decode_error(ByteView(error).subspan(0, 9)).code == ErrorCode::lost);
 }
+
+}  // namespace bootstrap_bootstrap_tests

@@ -2,9 +2,11 @@
 
 #include "tests/unit/runtime/bootstrap/bootstrap_job.h"
 
+namespace bootstrap_bootstrap_abort_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
-using namespace collctl::runtime::test;
+using namespace collctl::runtime::testing;
 
 namespace {
 
@@ -274,3 +276,5 @@ TEST_CASE("ranks along a chain of waits all say for whom they wait", "[bootstrap
                          : format("rank {} waited as well, until another's deadline,", r)));
   }
 }
+
+}  // namespace bootstrap_bootstrap_abort_tests

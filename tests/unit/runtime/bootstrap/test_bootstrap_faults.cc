@@ -9,9 +9,11 @@
 #include "tests/unit/runtime/bootstrap/bootstrap_job.h"
 #include "tests/unit/runtime/few_files.h"
 
+namespace bootstrap_bootstrap_faults_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
-using namespace collctl::runtime::test;
+using namespace collctl::runtime::testing;
 
 namespace {
 
@@ -438,3 +440,5 @@ TEST_CASE("several roots spread a failure in one of them", "[bootstrap]") {
   check_all_blame(outcomes, 7, ErrorCode::lost, {1});
   CHECK(now_ns() - start < kAtOnceNs);
 }
+
+}  // namespace bootstrap_bootstrap_faults_tests

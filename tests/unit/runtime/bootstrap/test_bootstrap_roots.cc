@@ -4,9 +4,11 @@
 #include "tests/own_loopback.h"
 #include "tests/unit/runtime/bootstrap/bootstrap_job.h"
 
+namespace bootstrap_bootstrap_roots_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
-using namespace collctl::runtime::test;
+using namespace collctl::runtime::testing;
 
 TEST_CASE("ranks may come before the root of a fixed address", "[bootstrap]") {
   Address at;
@@ -119,3 +121,5 @@ TEST_CASE("several roots agree on who is missing", "[bootstrap]") {
     for (const int rank : absent) CHECK(says(e, format("rank {}", rank)));
   }
 }
+
+}  // namespace bootstrap_bootstrap_roots_tests

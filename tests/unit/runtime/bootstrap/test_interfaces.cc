@@ -2,6 +2,8 @@
 
 #include "tests/catch.h"
 
+namespace bootstrap_interfaces_tests {
+
 using namespace collctl;
 using runtime::choose_interfaces;
 using runtime::InterfaceFact;
@@ -174,3 +176,5 @@ TEST_CASE("data goes by one family, and not by link-local addresses", "[interfac
   const auto ports = choose_interfaces(infiniband, {"", "", &far, 16});
   CHECK(names(runtime::data_interfaces(ports, ports[0], false, far)) == "ib0 ib1");
 }
+
+}  // namespace bootstrap_interfaces_tests

@@ -5,6 +5,8 @@
 #include "runtime/bootstrap/wire.h"
 #include "tests/catch.h"
 
+namespace bootstrap_seal_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 
@@ -129,3 +131,5 @@ TEST_CASE("what data links carry is checked as well", "[bootstrap][seal]") {
   CHECK(message.tag == 77);
   CHECK(message.body == body);
 }
+
+}  // namespace bootstrap_seal_tests

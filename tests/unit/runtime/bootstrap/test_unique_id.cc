@@ -2,6 +2,8 @@
 
 #include "tests/catch.h"
 
+namespace bootstrap_unique_id_tests {
+
 using namespace collctl;
 using runtime::UniqueId;
 
@@ -99,3 +101,5 @@ TEST_CASE("without a token only loopback is accepted", "[unique_id]") {
     CHECK(id.error().hint.find("COLLCTL_TOKEN") != std::string::npos);
   }
 }
+
+}  // namespace bootstrap_unique_id_tests

@@ -12,6 +12,8 @@
 #include "base/user_cache.h"
 #include "tests/unit/runtime/ranks.h"
 
+namespace communicator_calibrate_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -137,3 +139,5 @@ TEST_CASE("two cores are measured in time, a single one is not", "[communicator]
   CHECK_FALSE(calibrate(base::host_processors(), {cores.data(), 1}).measured());
   CHECK_FALSE(calibrate(base::host_processors(), {}).measured());
 }
+
+}  // namespace communicator_calibrate_tests

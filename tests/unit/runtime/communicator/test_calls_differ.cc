@@ -2,6 +2,8 @@
 #include "runtime/communicator/call_log.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 
+namespace communicator_calls_differ_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -140,3 +142,5 @@ TEST_CASE("ranks that wait for each other because their calls differ are told th
   }
   CHECK(fake_cuda::counts().text() == fake_cuda::Counts{}.text());
 }
+
+}  // namespace communicator_calls_differ_tests

@@ -6,6 +6,8 @@
 #include "kernels/algo/algorithms.h"
 #include "tests/unit/runtime/ranks.h"
 
+namespace communicator_communicator_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -295,3 +297,5 @@ TEST_CASE("what cannot be started", "[communicator]") {
   REQUIRE_FALSE(small);
   CHECK(small.error().message.find("COLLCTL_BUFFSIZE") != std::string::npos);
 }
+
+}  // namespace communicator_communicator_tests

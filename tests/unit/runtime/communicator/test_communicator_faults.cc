@@ -2,6 +2,8 @@
 #include "runtime/executor/cpu.h"
 #include "tests/unit/runtime/ranks.h"
 
+namespace communicator_communicator_faults_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -211,3 +213,5 @@ TEST_CASE("a peer that stays away at finalize is a deadline", "[faults]") {
   REQUIRE_FALSE(s);
   CHECK(s.error().code == ErrorCode::deadline);
 }
+
+}  // namespace communicator_communicator_faults_tests

@@ -9,6 +9,8 @@
 #include "tests/unit/runtime/ranks.h"
 #include "tests/unit/runtime/window/window_job.h"
 
+namespace communicator_communicator_shm_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -88,3 +90,5 @@ TEST_CASE("shared memory asked for by name and too small is unavailable",
   CHECK(outcome.find("of shared memory") != std::string::npos);
   CHECK(outcome.find("--shm-size") != std::string::npos);
 }
+
+}  // namespace communicator_communicator_shm_tests

@@ -4,6 +4,8 @@
 #include "base/peer_closed.h"
 #include "tests/catch.h"
 
+namespace communicator_first_error_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 
@@ -46,3 +48,5 @@ TEST_CASE("the first wait that another's error ended is kept with it") {
   errors.note_awaited(4);
   CHECK(of_first(errors).awaited == 2);
 }
+
+}  // namespace communicator_first_error_tests

@@ -4,6 +4,8 @@
 
 #include "tests/unit/runtime/ranks.h"
 
+namespace communicator_group_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -192,3 +194,5 @@ TEST_CASE("a group with a wrong member starts nothing", "[group]") {
         if (y != 0) complaints.add("half of a group ran");
       }) == "");
 }
+
+}  // namespace communicator_group_tests

@@ -7,6 +7,9 @@
 #include "kernels/slices.h"
 #include "runtime/communicator/members.h"
 #include "tests/unit/runtime/gpu_ranks.h"
+#include "tests/unit/runtime/says.h"
+
+namespace communicator_split_tests {
 
 using namespace collctl;
 using namespace collctl::runtime;
@@ -18,10 +21,6 @@ constexpr Collective kMovers[] = {Collective::all_reduce,     Collective::all_ga
                                   Collective::reduce_scatter, Collective::broadcast,
                                   Collective::reduce,         Collective::gather,
                                   Collective::scatter,        Collective::all_to_all};
-
-Deadline soon() {
-  return Deadline::after_seconds(60);
-}
 
 void all_collectives(Communicator& c, Complaints& complaints,
                      std::initializer_list<uint64_t> counts) {
@@ -414,3 +413,5 @@ TEST_CASE("a group's texts in the numbers of the whole", "[split]") {
   CHECK(whole.rank == 9);
   CHECK(whole.awaited == 7);
 }
+
+}  // namespace communicator_split_tests

@@ -3,7 +3,7 @@
 #include "runtime/window/device_window.h"
 #include "tests/unit/runtime/bootstrap/bootstrap_job.h"
 
-namespace collctl::runtime::test {
+namespace collctl::runtime::testing {
 
 struct RankWindow {
   transport::DevicePointer device;  // rank r drives GPU r
@@ -31,4 +31,4 @@ inline Result<RankWindow> make_rank_window(Bootstrap& bootstrap, uint64_t part_b
   return made;
 }
 
-}  // namespace collctl::runtime::test
+}  // namespace collctl::runtime::testing

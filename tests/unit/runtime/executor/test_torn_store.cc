@@ -6,9 +6,11 @@
 #include "tests/unit/runtime/executor/rank_window.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 
+namespace executor_torn_store_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
-using namespace collctl::runtime::test;
+using namespace collctl::runtime::testing;
 using runtime::testing::host_launcher;
 using runtime::testing::set_up_gpus;
 
@@ -177,3 +179,5 @@ TEST_CASE("a test of lines that cannot be made is no pass", "[gpu][torn_store]")
   for (const std::string& text : torn_stores_of(ranks))
     CHECK(text == "the torn-store test failed on rank 1: the launcher's own words");
 }
+
+}  // namespace executor_torn_store_tests

@@ -4,9 +4,11 @@
 #include "tests/unit/runtime/executor/rank_window.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 
+namespace executor_window_times_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
-using namespace collctl::runtime::test;
+using namespace collctl::runtime::testing;
 using kernels::cuda::Launcher;
 using kernels::cuda::WindowLaunch;
 using runtime::testing::host_launcher;
@@ -126,3 +128,5 @@ TEST_CASE("kernels that do not end take the window with them", "[gpu][calibratio
            {.last_launch = launch_for_ever, .wait_s = 0.2, .loses_window = true, .runs_on = true}))
     CHECK_FALSE(each.found.measured());
 }
+
+}  // namespace executor_window_times_tests

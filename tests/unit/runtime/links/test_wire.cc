@@ -2,9 +2,11 @@
 #include "runtime/links/wire.h"
 #include "tests/unit/runtime/bootstrap/bootstrap_job.h"
 
+namespace links_wire_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
-using namespace collctl::runtime::test;
+using namespace collctl::runtime::testing;
 
 namespace {
 
@@ -60,3 +62,5 @@ TEST_CASE("ranks that connect different channels are both told", "[wire]") {
   check_differ({{{0, 0, 1}}, {{0, 1, 0}}});             // the other direction
   check_differ({{{0, 0, 1}}, {{0, 0, 1}, {1, 0, 1}}});  // more
 }
+
+}  // namespace links_wire_tests

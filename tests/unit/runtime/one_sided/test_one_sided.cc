@@ -4,6 +4,8 @@
 #include "base/wait.h"
 #include "tests/unit/runtime/one_sided/one_sided_job.h"
 
+namespace one_sided_one_sided_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -369,3 +371,5 @@ TEST_CASE("opening and closing again and again leaves nothing", "[one_sided]") {
   }
   CHECK(window_memory_usage().segments == before.segments);
 }
+
+}  // namespace one_sided_one_sided_tests

@@ -7,6 +7,8 @@
 #include "tests/unit/runtime/gpu_ranks.h"
 #include "tests/unit/runtime/one_sided/one_sided_job.h"
 
+namespace one_sided_one_sided_gpu_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -165,3 +167,5 @@ TEST_CASE("how long a signal of GPU ranks takes", "[.signals]") {
           }) == "");
   }
 }
+
+}  // namespace one_sided_one_sided_gpu_tests

@@ -6,6 +6,8 @@
 #include "tests/unit/runtime/few_files.h"
 #include "tests/unit/runtime/window/window_job.h"
 
+namespace one_sided_open_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -62,3 +64,5 @@ TEST_CASE("descriptors run out while one-sided operations are opened", "[user_wi
     }
   CHECK(seen == std::set<int>{0, 1, 2});
 }
+
+}  // namespace one_sided_open_tests

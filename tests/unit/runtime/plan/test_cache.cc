@@ -3,6 +3,8 @@
 #include "runtime/plan/cache.h"
 #include "tests/unit/runtime/plan/plan_shapes.h"
 
+namespace plan_cache_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -105,3 +107,5 @@ TEST_CASE("the plan that is dropped is the one made longest ago", "[planner]") {
   cache.clear();
   CHECK(planned(17) == 1);
 }
+
+}  // namespace plan_cache_tests

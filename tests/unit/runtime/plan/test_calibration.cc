@@ -6,6 +6,8 @@
 
 #include "tests/unit/runtime/plan/plan_shapes.h"
 
+namespace plan_calibration_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -145,3 +147,5 @@ TEST_CASE("a calibration of GPUs is read as it was written", "[planner]") {
   CHECK(half.base_us[2] == 0);
   CHECK(half.measured());
 }
+
+}  // namespace plan_calibration_tests

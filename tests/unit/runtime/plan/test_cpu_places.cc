@@ -8,7 +8,7 @@
 #include "runtime/plan/rank_facts.h"
 #include "tests/catch.h"
 
-namespace collctl::runtime {
+namespace collctl::runtime::plan_cpu_places_tests {
 namespace {
 
 // Two sockets, each one NUMA node with two caches of four processors: 0-3 4-7 | 8-11 12-15.
@@ -167,4 +167,4 @@ TEST_CASE("far cores, crowded sockets and memory make an all-reduce dearer") {
         Approx(0.1 + 14 * 0.87 + small / 4e3).epsilon(0.001));
 }
 
-}  // namespace collctl::runtime
+}  // namespace collctl::runtime::plan_cpu_places_tests

@@ -6,6 +6,8 @@
 #include "runtime/plan/rank_facts.h"
 #include "tests/unit/runtime/plan/plan_shapes.h"
 
+namespace plan_expected_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -162,3 +164,5 @@ TEST_CASE("channels share the network, and each has one interface of it") {
   CHECK(us(2, 2) == Approx(us(1, 1)).epsilon(0.01));
   CHECK(us(2, 1) == Approx(2 * us(2, 2)).epsilon(0.01));
 }
+
+}  // namespace plan_expected_tests

@@ -7,6 +7,8 @@
 #include "runtime/plan/planner.h"
 #include "tests/unit/runtime/gpu_job.h"
 
+namespace plan_gpu_cost_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using kernels::AlgorithmId;
@@ -103,7 +105,7 @@ TEST_CASE("windows take what was measured of the machine at hand", "[gpu][model]
 
 TEST_CASE("the tables are of H100 and H200 over NVLink", "[gpu][model]") {
   const auto model_of = [](int sm) {
-    GpuJob job = gpu_job(8);
+    GpuPlanJob job = gpu_job(8);
     job.compute_capability = sm;
     ModelInput model = *job.shapes()[0].model;
     model.min_sm = model.max_sm = sm;
@@ -132,7 +134,7 @@ TEST_CASE("the tables are of H100 and H200 over NVLink", "[gpu][model]") {
 // What the kernels of an H200 take by the table, as if it had been measured: nothing changes.
 TEST_CASE("a calibration that says what the tables say leaves every choice", "[gpu][model]") {
   for (const int ranks : {2, 4, 8}) {
-    const GpuJob job = gpu_job(ranks);
+    const GpuPlanJob job = gpu_job(ranks);
     CommShape shape = job.shapes()[0];
     shape.gpu_window = true;
     shape.ll128_passed = true;
@@ -215,7 +217,7 @@ TEST_CASE("without P2P a hop through the host's memory counts", "[gpu][model]") 
 }
 
 TEST_CASE("between nodes through host memory LL is for what is smallest", "[gpu][model]") {
-  ::GpuJob job = gpu_job(16);
+  ::GpuPlanJob job = gpu_job(16);
   job.gdr = false;
   const ModelInput model = *job.shapes()[0].model;
   REQUIRE(model.staged);
@@ -284,3 +286,5 @@ TEST_CASE("8192 ranks: small operations do not go round a ring", "[gpu][model]")
   CHECK(best(Collective::all_gather, 16 << 20).second == AlgorithmId::ring);
   CHECK(best(Collective::reduce_scatter, 16 << 20).second == AlgorithmId::ring);
 }
+
+}  // namespace plan_gpu_cost_tests

@@ -8,6 +8,8 @@
 #include "tests/rounds.h"
 #include "tests/unit/runtime/gpu_job.h"
 
+namespace plan_gpu_planner_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using kernels::AlgorithmId;
@@ -183,7 +185,7 @@ TEST_CASE("plans of GPU ranks are alike on all ranks and proved", "[gpu][planner
 
 TEST_CASE("plans of GPU ranks of many channels and chunks are proved", "[gpu][planner]") {
   for (const int n : {2, 4, 8}) {
-    GpuJob job = gpu_job(n);
+    GpuPlanJob job = gpu_job(n);
     job.settings.choices = choices("", "", 5);
     job.settings.slot_count = 4;
     const auto shapes = complete(job.shapes());
@@ -494,3 +496,5 @@ TEST_CASE("LL128 goes over no other network", "[gpu][planner]") {
     }
   }
 }
+
+}  // namespace plan_gpu_planner_tests

@@ -15,6 +15,8 @@
 #include "topology/cluster/cluster.h"
 #include "topology/xml/graph_xml.h"
 
+namespace plan_gpu_shape_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 
@@ -116,14 +118,14 @@ TEST_CASE("shapes of GPU ranks: every rank once in each ring and tree", "[gpu][s
 
 TEST_CASE("shapes of GPU ranks: the rings are the search's", "[gpu][shape]") {
   for (const int n : {2, 3, 4, 8}) {
-    GpuJob job = gpu_job(n);
+    GpuPlanJob job = gpu_job(n);
     std::reverse(job.bus_ids.begin(), job.bus_ids.end());  // ranks need not follow the slots
     check_rings(job.shapes()[0].channels, searched(job.system, job.bus_ids));
   }
 }
 
 TEST_CASE("shapes of GPU ranks: channels out of a graph file", "[gpu][shape]") {
-  GpuJob job = gpu_job(4);
+  GpuPlanJob job = gpu_job(4);
   Searched found = searched(job.system, job.bus_ids);
   // No search would order every second ring the other way round.
   for (size_t c = 0; c < found.graphs.ring.channels.size(); c += 2) {
@@ -151,7 +153,7 @@ TEST_CASE(
     "shapes of GPU ranks: channels are dumped as they are, and a dump that fails stops nothing",
     "[gpu][shape]") {
   namespace fs = std::filesystem;
-  const GpuJob job = gpu_job(4);
+  const GpuPlanJob job = gpu_job(4);
   const fs::path file = fs::temp_directory_path() / ("collctl-dump-" + std::to_string(::getpid()));
   GpuSearch search;
   search.dump_file = file;
@@ -176,7 +178,7 @@ TEST_CASE(
 
 TEST_CASE("shapes of GPU ranks: hosts that ranks are dealt to in turn", "[gpu][shape]") {
   // Ranks 0 and 1 are on the first GPU of two hosts, 2 and 3 on the second, and so on.
-  GpuJob job = gpu_job(8);
+  GpuPlanJob job = gpu_job(8);
   const auto gpus = gpus_of(job.system);
   for (int r = 0; r < 8; ++r) {
     job.host_of[size_t(r)] = r % 2;
@@ -195,7 +197,7 @@ TEST_CASE("shapes of GPU ranks: hosts that ranks are dealt to in turn", "[gpu][s
 }
 
 TEST_CASE("shapes of GPU ranks: channels and protocols as settings have them", "[gpu][shape]") {
-  GpuJob job = gpu_job(4);
+  GpuPlanJob job = gpu_job(4);
   CHECK(job.shapes()[0].pair_channels == 32);
   CHECK(job.shapes()[0].slot_bytes[2] == 1280);
   CHECK_FALSE(job.shapes()[0].ll128_passed);
@@ -206,14 +208,14 @@ TEST_CASE("shapes of GPU ranks: channels and protocols as settings have them", "
   CHECK(job.shapes()[0].channels.size() == 40);
   CHECK(job.shapes()[0].pair_channels == 40);
   // PCIe only: LL128 may tear.
-  GpuJob pci = gpu_job(2, "rtx3090-8x-pcieswitch-2socket-icelake.xml");
+  GpuPlanJob pci = gpu_job(2, "rtx3090-8x-pcieswitch-2socket-icelake.xml");
   const CommShape shape = pci.shapes()[0];
   CHECK(shape.slot_bytes[2] == 0);
   CHECK(shape.no_ll128.find("NVLink") != std::string::npos);
   CHECK(shape.pair_channels <= 8);
   // Through the host's memory a block waits more than it moves: at least 16, unless fewer are
   // asked.
-  GpuJob host = gpu_job(4);
+  GpuPlanJob host = gpu_job(4);
   host.search.rules.p2p = host.search.rules.net_intra = false;
   CHECK(host.shapes()[0].channels.size() == 16);
   CHECK(host.shapes()[0].slot_bytes[2] == 0);
@@ -221,7 +223,7 @@ TEST_CASE("shapes of GPU ranks: channels and protocols as settings have them", "
   host.settings.max_channels = 2;
   CHECK(host.shapes()[0].channels.size() == 2);
   // Each GPU a node of its own: over the network through host memory at least 8, 4 without.
-  GpuJob net = gpu_job(2);
+  GpuPlanJob net = gpu_job(2);
   net.search.rules.p2p = net.search.rules.shm = false;
   CHECK(net.shapes()[0].model->nodes == 2);
   CHECK(net.shapes()[0].channels.size() == 8);
@@ -248,18 +250,18 @@ TEST_CASE("shapes of GPU ranks: more channels only where each waits for host mem
 }
 
 TEST_CASE("shapes of GPU ranks: slots as the links between them want them", "[gpu][shape]") {
-  const auto slot = [](GpuJob& job, uint32_t asked, bool planned) {
+  const auto slot = [](GpuPlanJob& job, uint32_t asked, bool planned) {
     job.settings.slot_bytes[0] = asked;
     job.settings.plans_slots = planned;
     return job.shapes()[0].slot_bytes[0];
   };
-  GpuJob nvlink = gpu_job(4);
+  GpuPlanJob nvlink = gpu_job(4);
   CHECK(slot(nvlink, 512 << 10, true) == 256 << 10);
   CHECK(slot(nvlink, 512 << 10, false) == 512 << 10);
-  GpuJob pci = gpu_job(2, "rtx3090-8x-pcieswitch-2socket-icelake.xml");
+  GpuPlanJob pci = gpu_job(2, "rtx3090-8x-pcieswitch-2socket-icelake.xml");
   CHECK(slot(pci, 512 << 10, true) == 512 << 10);
   // 6 MiB for 16 channels of so many slots.
-  GpuJob host = gpu_job(4);
+  GpuPlanJob host = gpu_job(4);
   host.search.rules.p2p = host.search.rules.net_intra = false;
   const uint64_t fits = (6u << 20) / 16 / host.settings.slot_count / 4096 * 4096;
   CHECK(slot(host, 512 << 10, true) == std::min<uint64_t>(fits, 512 << 10));
@@ -272,7 +274,7 @@ TEST_CASE("shapes of GPU ranks: slots as the links between them want them", "[gp
 }
 
 TEST_CASE("hosts say which network devices may reach which GPU's memory", "[gpu][shape]") {
-  GpuJob job = gpu_job(8);
+  GpuPlanJob job = gpu_job(8);
   const HostGpus host = host_gpus(job.system, job.bus_ids, 2, {}, "host");
   REQUIRE(host.parts.size() == 1);
   const HostGpus::Part& part = host.parts[0];
@@ -297,7 +299,7 @@ TEST_CASE("hosts say which network devices may reach which GPU's memory", "[gpu]
   CHECK(may > 0);
   CHECK(may_not > 0);
   // Where NICs must not read or write, data goes through host memory: at least 8 channels, else 4.
-  GpuJob direct = gpu_job(2);
+  GpuPlanJob direct = gpu_job(2);
   direct.search.rules.p2p = direct.search.rules.shm = false;
   direct.gdr = true;
   CHECK(direct.shapes()[0].channels.size() == 4);
@@ -309,7 +311,7 @@ TEST_CASE("hosts say which network devices may reach which GPU's memory", "[gpu]
 }
 
 TEST_CASE("shapes of GPU ranks: an unknown machine has the order of ranks", "[gpu][shape]") {
-  GpuJob job = gpu_job(5);
+  GpuPlanJob job = gpu_job(5);
   job.bus_ids[3] = 0xAB000;
   const HostGpus host = host_gpus(job.system, job.bus_ids, 1, {}, "host");
   CHECK(host.parts.empty());
@@ -326,7 +328,7 @@ TEST_CASE("shapes of GPU ranks: an unknown machine has the order of ranks", "[gp
 }
 
 TEST_CASE("what hosts say of their GPUs survives the way, and damage is noticed", "[gpu][shape]") {
-  const GpuJob job = gpu_job(16);
+  const GpuPlanJob job = gpu_job(16);
   const auto hosts = job.hosts();
   const std::vector<Bytes> sent = job.blobs();
   const auto all_facts = job.all_facts();
@@ -356,3 +358,5 @@ TEST_CASE("what hosts say of their GPUs survives the way, and damage is noticed"
   }
   CHECK(taken > 0);
 }
+
+}  // namespace plan_gpu_shape_tests

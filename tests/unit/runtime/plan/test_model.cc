@@ -8,6 +8,8 @@
 #include "runtime/plan/cost_table.h"
 #include "tests/catch.h"
 
+namespace plan_model_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using kernels::AlgorithmId;
@@ -403,3 +405,5 @@ TEST_CASE("channels and threads, by hand", "[model]") {
       choose(slow, *parse_choices("ring", "simple", 0), Collective::all_reduce, kMiB * 64);
   CHECK(choice->threads == 288);
 }
+
+}  // namespace plan_model_tests

@@ -5,6 +5,8 @@
 #include "runtime/plan/shared.h"
 #include "tests/unit/runtime/gpu_job.h"
 
+namespace plan_plan_direct_gpu_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using kernels::AlgorithmId;
@@ -126,3 +128,5 @@ TEST_CASE("times directly between windows", "[gpu][model][user_window]") {
             {Collective::all_gather, AlgorithmId::one_shot, Protocol::simple, 4, 64 * kMiB})
             .limited_by.find("GB/s between GPUs") != std::string::npos);
 }
+
+}  // namespace plan_plan_direct_gpu_tests

@@ -9,6 +9,8 @@
 #include "runtime/plan/planner.h"
 #include "tests/unit/runtime/gpu_job.h"
 
+namespace plan_plan_limits_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using kernels::AlgorithmId;
@@ -190,8 +192,8 @@ CommShape complete(CommShape shape) {
   return shape;
 }
 
-GpuJob full_job(int ranks) {
-  GpuJob job = gpu_job(ranks);
+GpuPlanJob full_job(int ranks) {
+  GpuPlanJob job = gpu_job(ranks);
   job.settings.slot_bytes[0] = 512 << 10;
   job.settings.slot_bytes[1] = 64 << 10;
   job.settings.slot_bytes[2] = 600 << 10;
@@ -232,3 +234,5 @@ TEST_CASE("plans of CPU ranks are whole beyond 32 bits", "[huge]") {
     }
   }
 }
+
+}  // namespace plan_plan_limits_tests

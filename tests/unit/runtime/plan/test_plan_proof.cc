@@ -9,6 +9,8 @@
 #include "tests/catch.h"
 #include "tests/rounds.h"
 
+namespace plan_plan_proof_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using kernels::AlgorithmId;
@@ -194,3 +196,5 @@ TEST_CASE("planned messages of many sizes at once are proved", "[planner][proof]
   }
   CHECK(proved >= int(jobs().size()));
 }
+
+}  // namespace plan_plan_proof_tests

@@ -2,6 +2,8 @@
 #include "runtime/plan/candidates.h"
 #include "tests/unit/runtime/plan/plan_shapes.h"
 
+namespace plan_planner_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using kernels::AlgorithmId;
@@ -292,3 +294,5 @@ TEST_CASE("large blocks are lent, where that is faster than a window", "[planner
       choose_collective(operation(Collective::all_to_all, 64 << 10), lent, {})->expected;
   CHECK(time.limited_by == "copies out of the sender's memory");
 }
+
+}  // namespace plan_planner_tests

@@ -1,6 +1,8 @@
 // What the planner prefers: by the model, and where ranks share memory.
 #include "tests/unit/runtime/plan/plan_shapes.h"
 
+namespace plan_planner_choice_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using kernels::AlgorithmId;
@@ -109,3 +111,5 @@ TEST_CASE("ranks that share cores use shared memory with large sums, too", "[pla
     CHECK(chosen(bytes) == AlgorithmId::one_shot);
   }
 }
+
+}  // namespace plan_planner_choice_tests

@@ -10,6 +10,8 @@
 #include "runtime/plan/comm_shape.h"
 #include "tests/catch.h"
 
+namespace plan_shape_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 
@@ -189,3 +191,5 @@ TEST_CASE("channels alternate between the two trees", "[shape]") {
   CHECK(channels[1].tree.up == channels[3].tree.up);
   CHECK(channels[0].tree.up != channels[1].tree.up);
 }
+
+}  // namespace plan_shape_tests

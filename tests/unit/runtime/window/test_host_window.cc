@@ -12,6 +12,8 @@
 #include "runtime/window/host_window.h"
 #include "tests/unit/runtime/window/window_job.h"
 
+namespace window_host_window_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -292,3 +294,5 @@ TEST_CASE("who can share a window", "[window]") {
   other.window_bytes = 0;
   CHECK(why_no_window(all_facts, one, other).find("WINDOW_BYTES") != std::string::npos);
 }
+
+}  // namespace window_host_window_tests

@@ -8,6 +8,8 @@
 #include "runtime/window/registration.h"
 #include "tests/unit/runtime/window/window_job.h"
 
+namespace window_user_window_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -374,3 +376,5 @@ TEST_CASE("offsets: free intervals, against a map of bytes", "[user_window]") {
     REQUIRE(offsets.largest_free() == largest);
   }
 }
+
+}  // namespace window_user_window_tests

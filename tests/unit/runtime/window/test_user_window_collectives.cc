@@ -7,6 +7,8 @@
 #include "runtime/plan/planner.h"
 #include "tests/unit/runtime/window/window_job.h"
 
+namespace window_user_window_collectives_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -209,3 +211,5 @@ TEST_CASE("an operation that is repeated sees what changed between", "[user_wind
           sums(sum, stream);
         }) == "");
 }
+
+}  // namespace window_user_window_collectives_tests

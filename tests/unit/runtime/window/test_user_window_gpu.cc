@@ -6,17 +6,16 @@
 
 #include "runtime/window/memory.h"
 #include "tests/unit/runtime/gpu_ranks.h"
+#include "tests/unit/runtime/says.h"
 #include "tests/unit/runtime/window/gpu_windows.h"
+
+namespace window_user_window_gpu_tests {
 
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
 
 namespace {
-
-Deadline soon() {
-  return Deadline::after_seconds(60);
-}
 
 constexpr Collective kServed[] = {Collective::all_reduce,     Collective::all_gather,
                                   Collective::reduce_scatter, Collective::broadcast,
@@ -309,3 +308,5 @@ TEST_CASE("GPU ranks' buffers at other places on other ranks, in groups too",
           }
         }) == "");
 }
+
+}  // namespace window_user_window_gpu_tests

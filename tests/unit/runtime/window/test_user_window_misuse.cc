@@ -10,6 +10,8 @@
 #include "tests/unit/runtime/few_files.h"
 #include "tests/unit/runtime/window/window_job.h"
 
+namespace window_user_window_misuse_tests {
+
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
@@ -394,3 +396,5 @@ TEST_CASE("windows between processes come and go", "[user_window]") {
 TEST_CASE("a rank that dies leaves its memory to those who map it", "[user_window]") {
   CHECK(in_processes(3, one_dies) == std::vector<int>{0, -SIGKILL, 0});
 }
+
+}  // namespace window_user_window_misuse_tests

@@ -13,12 +13,9 @@
 #include "runtime/window/memory.h"
 #include "tests/unit/runtime/alone.h"
 #include "tests/unit/runtime/ranks.h"
+#include "tests/unit/runtime/says.h"
 
 namespace collctl::runtime::testing {
-
-inline Deadline soon() {
-  return Deadline::after_seconds(60);
-}
 
 // Memory for windows; freed at the end, if it is not before.
 struct Memory {

@@ -4,6 +4,8 @@
 #include "tests/unit/topology/cluster/cluster_nodes.h"
 #include "topology/cluster/double_tree.h"
 
+namespace cluster_cluster_tests {
+
 using namespace collctl;
 using namespace collctl::topology;
 
@@ -319,3 +321,5 @@ TEST_CASE("the check finds every kind of damage", "[cluster]") {
         }).find("channel 0: the tree reaches rank") == 0);
   CHECK(damaged([](Cluster& c) { c.trees.pop_back(); }) == "channel 0: 4 rings and 3 trees");
 }
+
+}  // namespace cluster_cluster_tests

@@ -7,6 +7,8 @@
 #include "tests/unit/topology/cluster/cluster_walks.h"
 #include "topology/cluster/double_tree.h"
 
+namespace cluster_cluster_many_tests {
+
 using namespace collctl;
 using namespace collctl::topology;
 
@@ -117,3 +119,5 @@ TEST_CASE("random nodes: any orders, patterns, devices and limits give loops and
     }
   }
 }
+
+}  // namespace cluster_cluster_many_tests

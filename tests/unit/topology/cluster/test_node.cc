@@ -4,6 +4,8 @@
 #include "topology/cluster/cluster.h"
 #include "topology/cluster/load.h"
 
+namespace cluster_node_tests {
+
 using namespace collctl;
 using namespace collctl::topology;
 
@@ -91,3 +93,5 @@ TEST_CASE("the link that channels fill most", "[cluster]") {
   CHECK(closed.used_gbps == Approx(12));
   CHECK(load_text(m.graph, busiest(ChannelGraph{})) == "");
 }
+
+}  // namespace cluster_node_tests

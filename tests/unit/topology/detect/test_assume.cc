@@ -5,6 +5,8 @@
 #include "tests/unit/topology/machine.h"
 #include "topology/detect/assume.h"
 
+namespace detect_assume_tests {
+
 using namespace collctl::topology;
 
 namespace {
@@ -178,3 +180,5 @@ TEST_CASE("every model of the table is itself") {
     CHECK(switched == model.nvswitch);
   }
 }
+
+}  // namespace detect_assume_tests

@@ -3,6 +3,8 @@
 // port counts, functions of a card are one NIC).
 #include "tests/unit/topology/detect/sysfs.h"
 
+namespace detect_discover_tests {
+
 using namespace collctl::topology;
 
 namespace {
@@ -247,3 +249,5 @@ TEST_CASE("a tray of Grace and Blackwell: C2C, invisible NVSwitches, memory-only
   CHECK(gpu.c2c[0].count == 5);
   CHECK(gpu.c2c[0].mbytes_per_s == 44712);
 }
+
+}  // namespace detect_discover_tests

@@ -1,6 +1,8 @@
 // Detection where something is missing: files, drivers, one end of a link; and findings.
 #include "tests/unit/topology/detect/sysfs.h"
 
+namespace detect_discover_gaps_tests {
+
 using namespace collctl::topology;
 
 namespace {
@@ -169,3 +171,5 @@ TEST_CASE("this machine can be detected, and its snapshot is the same machine") 
   CHECK(!found.processors.online.empty());
   CHECK(read_xml(write_xml(found.system), "live.xml")->system == found.system);
 }
+
+}  // namespace detect_discover_gaps_tests

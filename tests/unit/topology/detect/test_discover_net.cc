@@ -4,6 +4,8 @@
 #include "tests/unit/topology/detect/sysfs.h"
 #include "topology/graph/graph.h"
 
+namespace detect_discover_net_tests {
+
 using namespace collctl::topology;
 
 TEST_CASE("a dual-port card: two functions, one element, ports 1 and 2") {
@@ -208,3 +210,5 @@ TEST_CASE("an RDMA device that only verbs shows is there, at no place") {
   CHECK(nics[0].nets[0].speed_mbps == 200'000);
   CHECK(nics[0].ports_down == "mlx5_7:2");
 }
+
+}  // namespace detect_discover_net_tests

@@ -6,6 +6,8 @@
 #include "tests/unit/topology/detect/sysfs.h"
 #include "topology/detect/reader_snapshot.h"
 
+namespace detect_discover_random_tests {
+
 using namespace collctl::topology;
 
 namespace {
@@ -178,3 +180,5 @@ TEST_CASE("names are ordered with their numbers by value") {
   CHECK(!natural_less("eth1", "eth01"));
   CHECK(!natural_less("x", "x"));
 }
+
+}  // namespace detect_discover_random_tests

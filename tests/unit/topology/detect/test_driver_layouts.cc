@@ -7,6 +7,8 @@
 #include "base/drivers/verbs.h"
 #include "tests/catch.h"
 
+namespace detect_driver_layouts_tests {
+
 using namespace collctl::base::drivers;
 
 TEST_CASE("the structures of verbs are laid out as in the header") {
@@ -21,4 +23,7 @@ TEST_CASE("the structures of verbs are laid out as in the header") {
   CHECK(offsetof(VerbsPortFacts, link_layer) == offsetof(ibv_port_attr, link_layer));
   CHECK(IBV_PORT_ACTIVE == 4);
 }
+
+}  // namespace detect_driver_layouts_tests
+
 #endif

@@ -3,6 +3,8 @@
 #include "tests/unit/topology/machine.h"
 #include "topology/detect/inspect.h"
 
+namespace detect_inspect_tests {
+
 using namespace collctl::topology;
 
 namespace {
@@ -159,3 +161,5 @@ TEST_CASE("processors have names where family and model are known") {
   CHECK(name("arch=\"arm64\"") == "ARM");
   CHECK(name("") == "");
 }
+
+}  // namespace detect_inspect_tests

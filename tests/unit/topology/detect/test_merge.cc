@@ -7,6 +7,8 @@
 #include "tests/unit/topology/detect/sysfs.h"
 #include "topology/detect/merge.h"
 
+namespace detect_merge_tests {
+
 using namespace collctl::topology;
 
 namespace {
@@ -199,3 +201,5 @@ TEST_CASE("a device that the machine has, but does not show where, is where the 
   CHECK(unknown.system.cpus.at(0).nics.at(0).nets.at(0).name == "mlx5_9");
   CHECK(unknown.findings.size() == 1);
 }
+
+}  // namespace detect_merge_tests

@@ -2,6 +2,8 @@
 // hostile ones are refused with words.
 #include "tests/unit/topology/detect/snapshots.h"
 
+namespace detect_snapshot_tests {
+
 using namespace collctl::topology;
 namespace fs = std::filesystem;
 using namespace collctl::topology::testing;
@@ -109,3 +111,5 @@ TEST_CASE("a snapshot folder is the whole or nothing, and never over another") {
   for (const auto& entry : fs::directory_iterator(folder / "")) left += entry.exists();
   CHECK(left == 2);  // full and empty
 }
+
+}  // namespace detect_snapshot_tests

@@ -1,6 +1,8 @@
 // Snapshots that are damaged, cut off or made to do harm: refused with words.
 #include "tests/unit/topology/detect/snapshots.h"
 
+namespace detect_snapshot_hostile_tests {
+
 using namespace collctl::topology;
 namespace fs = std::filesystem;
 using namespace collctl::topology::testing;
@@ -174,3 +176,5 @@ TEST_CASE("driver facts that cannot be are refused with the field's name") {
   // Too deep for a parser that recurses.
   CHECK(!parse_drivers(std::string(1 << 20, '['), "x").ok());
 }
+
+}  // namespace detect_snapshot_hostile_tests

@@ -3,6 +3,8 @@
 #include "tests/unit/topology/machine.h"
 #include "topology/graph/parts.h"
 
+namespace graph_decide_tests {
+
 using namespace collctl::topology;
 
 TEST_CASE("GPUs talk directly up to several switches") {
@@ -365,3 +367,5 @@ TEST_CASE("received data is flushed before sm 90, and where the flag may overtak
       "10", device("01", gpu(0, "<c2c bw=\"44712\" count=\"5\"/>", 90)) + port("02", 0, 400))));
   CHECK(ask(direct).yes);
 }
+
+}  // namespace graph_decide_tests

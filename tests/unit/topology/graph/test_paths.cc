@@ -8,6 +8,8 @@
 #include "tests/unit/topology/machine.h"
 #include "topology/bandwidth.h"
 
+namespace graph_paths_tests {
+
 using namespace collctl::topology;
 
 TEST_CASE("the bandwidths are those of the sources") {
@@ -395,3 +397,5 @@ TEST_CASE("paths are symmetric, no detour beats them, and more bandwidth never m
       }
   }
 }
+
+}  // namespace graph_paths_tests

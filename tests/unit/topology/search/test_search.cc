@@ -2,6 +2,8 @@
 // each. Every expectation is derived from the rules in its comment.
 #include "tests/unit/topology/search/search_by_hand.h"
 
+namespace search_search_tests {
+
 using namespace collctl::topology;
 using namespace collctl::topology::testing;
 
@@ -178,3 +180,5 @@ TEST_CASE("four MI100, each two joined by one xGMI link") {
   CHECK(text(found.ring) == "6 x 12/12 NVL/PIX");
   CHECK(text(found.tree).find("6 x 12/12") == 0);
 }
+
+}  // namespace search_search_tests

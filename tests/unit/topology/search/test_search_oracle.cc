@@ -8,6 +8,8 @@
 #include "tests/unit/topology/random_machine.h"
 #include "tests/unit/topology/search/channels.h"
 
+namespace search_search_oracle_tests {
+
 using namespace collctl::topology;
 using collctl::test::rounds;
 
@@ -285,3 +287,5 @@ TEST_CASE("with the network no set of rings gives more than the one found") {
   CHECK(several > rounds(80));
   CHECK(spent * 20 < compared);
 }
+
+}  // namespace search_search_oracle_tests

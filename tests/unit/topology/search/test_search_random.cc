@@ -4,6 +4,8 @@
 #include "tests/unit/topology/random_machine.h"
 #include "tests/unit/topology/search/channels.h"
 
+namespace search_search_random_tests {
+
 using namespace collctl::topology;
 using collctl::test::rounds;
 
@@ -154,3 +156,5 @@ TEST_CASE("a machine far larger than any real one stays within its visits") {
   CHECK_FALSE(check_machine(machine.graph, 1, !collctl::test::kSanitized).ring.fallback);
   CHECK_FALSE(check_machine(machine.graph, 2, false).ring.fallback);
 }
+
+}  // namespace search_search_random_tests

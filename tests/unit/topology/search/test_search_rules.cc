@@ -1,6 +1,8 @@
 // Channels of small machines that show one rule each, derived in the comments.
 #include "tests/unit/topology/search/search_by_hand.h"
 
+namespace search_search_rules_tests {
+
 using namespace collctl::topology;
 using namespace collctl::topology::testing;
 
@@ -187,3 +189,5 @@ TEST_CASE("who sends to whom in a channel") {
         Steps{{7, 1}, {1, 2}, {2, 3}, {1, 8}, {2, 8}});
   CHECK(channel_steps(Pattern::ring, {{1}, -1, -1}).empty());
 }
+
+}  // namespace search_search_rules_tests

@@ -6,6 +6,8 @@
 #include "tests/unit/topology/machine.h"
 #include "topology/xml/graph_xml.h"
 
+namespace xml_graph_xml_tests {
+
 using namespace collctl::topology;
 
 namespace {
@@ -208,3 +210,5 @@ TEST_CASE("cut and changed graph files are read or refused, never worse") {
   CHECK(taken > 10);
   CHECK(refused > 100);
 }
+
+}  // namespace xml_graph_xml_tests

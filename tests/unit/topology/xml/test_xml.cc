@@ -5,6 +5,8 @@
 #include "tests/unit/topology/data_files.h"
 #include "topology/xml/xml.h"
 
+namespace xml_xml_tests {
+
 using namespace collctl::topology;
 
 namespace {
@@ -197,3 +199,5 @@ TEST_CASE("a path that is no file is refused") {
   CHECK(absent.error().code == collctl::ErrorCode::usage);
   CHECK(absent.error().message == "/nonexistent/a.xml: No such file or directory");
 }
+
+}  // namespace xml_xml_tests

@@ -10,6 +10,8 @@
 #include "topology/graph/decide.h"
 #include "topology/xml/xml.h"
 
+namespace xml_xml_fuzz_tests {
+
 using namespace collctl::topology;
 
 namespace {
@@ -107,3 +109,5 @@ TEST_CASE("mutated files are refused with a position or taken whole") {
   CHECK(refused > 1000);
   CHECK(planned > 150);
 }
+
+}  // namespace xml_xml_fuzz_tests
