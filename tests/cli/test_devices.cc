@@ -5,6 +5,8 @@
 #include "tests/cli/run_binary.h"
 #include "tests/skip.h"
 
+namespace devices_tests {
+
 using nlohmann::json;
 
 namespace {
@@ -59,3 +61,5 @@ TEST_CASE("a GPU on PCI without a driver is an error, not CPU ranks", "[cli][may
   CHECK(beside_gpu(unset + kJob + "--device cpu").code == 0);
   CHECK(beside_gpu(kJob).code == 0);
 }
+
+}  // namespace devices_tests

@@ -9,6 +9,8 @@
 #include "tests/catch.h"
 #include "tests/cli/run_binary.h"
 
+namespace files_tests {
+
 using collctl::format;
 using nlohmann::json;
 
@@ -181,3 +183,5 @@ TEST_CASE("- is a standard stream", "[cli]") {
   CHECK(again.code == 0);
   CHECK(has(again.out, "# Verdict"));
 }
+
+}  // namespace files_tests

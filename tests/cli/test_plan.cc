@@ -7,6 +7,8 @@
 #include "tests/catch.h"
 #include "tests/cli/pair_machine.h"
 
+namespace plan_tests {
+
 using nlohmann::json;
 
 namespace {
@@ -353,3 +355,5 @@ TEST_CASE("channels that topo writes are those that plan takes from the file") {
   CHECK(refused.code == 3);
   CHECK(has(refused.err, "/nowhere/graphs.xml"));
 }
+
+}  // namespace plan_tests

@@ -10,6 +10,8 @@
 #include "tests/catch.h"
 #include "tests/cli/run_binary.h"
 
+namespace run_tests {
+
 using collctl::format;
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -434,3 +436,5 @@ TEST_CASE("env and plan show what a job has measured of the machine") {
   CHECK(has(run_collctl("env", cache + " COLLCTL_CALIBRATE=0").out,
             "# calibration: not used (COLLCTL_CALIBRATE=0)"));
 }
+
+}  // namespace run_tests

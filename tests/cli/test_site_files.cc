@@ -7,6 +7,8 @@
 #include "tests/catch.h"
 #include "tests/cli/run_binary.h"
 
+namespace site_files_tests {
+
 using nlohmann::json;
 
 namespace {
@@ -150,3 +152,5 @@ TEST_CASE("a site file does not say what belongs to one job, nor what is loaded"
   CHECK(has(ran.err, home.conf + ": line 6 is not NAME=VALUE\n"));
   CHECK_FALSE(has(ran.err, "sesame"));
 }
+
+}  // namespace site_files_tests

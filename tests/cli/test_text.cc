@@ -15,6 +15,8 @@
 #include "tests/catch.h"
 #include "tests/cli/run_binary.h"
 
+namespace text_tests {
+
 using collctl::format;
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -406,3 +408,5 @@ TEST_CASE("a mistake in a hostfile is shown where it is", "[cli]") {
         "collctl: error: 9 ranks requested, 4 slots on 2 hosts (a 2, b 2)\n"
         "collctl: hint: use --oversubscribe, fewer -n, or more slots=\n");
 }
+
+}  // namespace text_tests

@@ -6,6 +6,8 @@
 #include "tests/catch.h"
 #include "tests/cli/pair_machine.h"
 
+namespace topo_tests {
+
 using nlohmann::json;
 
 TEST_CASE("topo prints the machine as a tree, and the matrix on demand") {
@@ -214,3 +216,5 @@ TEST_CASE("topo of this very host by -H is a machine, without SSH") {
   for (const char* key : {"gpus", "nics", "paths", "graphs", "findings"})
     CHECK(all["hosts"][0]["topo"][key].is_array());
 }
+
+}  // namespace topo_tests

@@ -6,6 +6,8 @@
 #include "tests/catch.h"
 #include "tests/cli/run_binary.h"
 
+namespace topo_live_tests {
+
 using nlohmann::json;
 
 namespace {
@@ -161,3 +163,5 @@ TEST_CASE("--assume makes a skeleton a machine") {
   CHECK(run_collctl("topo --assume-nic 100 --from " + file).code == 2);
   CHECK(run_collctl("topo --save " + (folder / "x") + " --from " + file).code == 2);
 }
+
+}  // namespace topo_live_tests

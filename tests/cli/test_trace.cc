@@ -7,6 +7,8 @@
 #include "tests/catch.h"
 #include "tests/cli/run_binary.h"
 
+namespace trace_tests {
+
 using nlohmann::json;
 
 namespace {
@@ -168,3 +170,5 @@ TEST_CASE("what a trace is not for, or cannot be written to, is refused", "[cli]
   const Ran twice = run_collctl("barrier --device cpu -n 1 -o x.json --trace x.json");
   CHECK(twice.code == 2);
 }
+
+}  // namespace trace_tests

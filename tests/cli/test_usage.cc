@@ -6,6 +6,8 @@
 #include "tests/catch.h"
 #include "tests/cli/run_binary.h"
 
+namespace usage_tests {
+
 using collctl::format;
 using nlohmann::json;
 
@@ -185,3 +187,5 @@ TEST_CASE("a variable with an illegal value stops every job", "[cli]") {
     CHECK(ran.err.find("'banana' is unknown; expected ") != std::string::npos);
   }
 }
+
+}  // namespace usage_tests

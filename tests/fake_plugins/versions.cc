@@ -5,6 +5,10 @@
 #include "tests/fake_plugins/sockets.h"
 
 namespace fake_plugin {
+
+// As plugins of that time.
+const int kMostRequests = FAKE_PLUGIN_VERSION == 6 ? 8 : 32;
+
 namespace {
 
 NetPluginCode begin(NetPluginLog log) {
