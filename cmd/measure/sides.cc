@@ -32,7 +32,7 @@ Status BenchRun::reserve_buffers(const std::vector<uint64_t>& sizes) {
   }
   COLL_TRY(check_memory(largest, input + output));
   if (communicator_.device()) {
-    COLL_ASSIGN(blocks_, DeviceBlocks::make(communicator_.device()));
+    COLL_ASSIGN(blocks_, DeviceBlocks::make(communicator_.device(), std::max(input, output)));
   }
   input_ = GuardedBuffer(blocks_, spec_.window);
   output_ = GuardedBuffer(blocks_, spec_.window);

@@ -52,14 +52,14 @@ Soak::Soak(const BenchSpec& spec, Communicator& communicator, BenchSink& sink)
 }
 
 Status Soak::reserve() {
-  std::shared_ptr<DeviceBlocks> blocks;
-  if (communicator_.device()) {
-    COLL_ASSIGN(blocks, DeviceBlocks::make(communicator_.device()));
-  }
   uint64_t most = spec_.max_bytes;  // alike on all ranks, as windows must be
   for (const BenchOp& op : soak_ops()) {
     const SizePoint size = size_point(op, spec_.max_bytes, communicator_.size(), 1);
     most = std::max(most, most_output(op, size.count, communicator_.size()));
+  }
+  std::shared_ptr<DeviceBlocks> blocks;
+  if (communicator_.device()) {
+    COLL_ASSIGN(blocks, DeviceBlocks::make(communicator_.device(), most));
   }
   for (int i = 0; i < kTogether; ++i) {
     const bool window = spec_.window && i < kTogether - kNotInWindows;

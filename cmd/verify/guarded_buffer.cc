@@ -22,12 +22,17 @@ constexpr const char* kSmaller = "use a smaller --max-bytes";
 
 }  // namespace
 
-Result<std::shared_ptr<DeviceBlocks>> DeviceBlocks::make(transport::DevicePointer device) {
+Result<std::shared_ptr<DeviceBlocks>> DeviceBlocks::make(transport::DevicePointer device,
+                                                         uint64_t largest) {
+  constexpr uint64_t kPieces = uint64_t(64) << 10;
+  const uint64_t bytes =
+      std::clamp(std::min(largest, kMostBlockBytes), kMostPeriod, kMostBlockBytes);
   auto made = std::make_shared<DeviceBlocks>();
   made->device_ = std::move(device);
   COLL_ASSIGN(made->stream_, transport::DeviceStream::make(made->device_));
   for (auto& block : made->blocks_) {
-    COLL_ASSIGN(block, transport::PinnedMemory::make(made->device_, kBlockBytes));
+    COLL_ASSIGN(block, transport::PinnedMemory::make(made->device_,
+                                                     (bytes + kPieces - 1) / kPieces * kPieces));
   }
   return made;
 }
@@ -168,10 +173,10 @@ Status GuardedBuffer::write(uint64_t at, uint64_t bytes, uint64_t period, const 
     put(to, 0, bytes);
     return {};
   }
-  constexpr uint64_t kBlock = DeviceBlocks::kBlockBytes;
+  const uint64_t block = blocks_->block_bytes();
   if (period == 0) {
-    for (uint64_t done = 0; done < bytes; done += kBlock) {
-      const uint64_t piece = std::min(kBlock, bytes - done);
+    for (uint64_t done = 0; done < bytes; done += block) {
+      const uint64_t piece = std::min(block, bytes - done);
       put(blocks_->block(0), done, piece);
       COLL_TRY(blocks_->copy(to + done, blocks_->block(0), piece));
       COLL_TRY(blocks_->wait());
@@ -179,7 +184,7 @@ Status GuardedBuffer::write(uint64_t at, uint64_t bytes, uint64_t period, const 
     return {};
   }
   // Whole periods from the host, the rest by the device from what it has: doubling.
-  const uint64_t head = std::min(bytes, kBlock / period * period);
+  const uint64_t head = std::min(bytes, block / period * period);
   put(blocks_->block(0), 0, head);
   COLL_TRY(blocks_->copy(to, blocks_->block(0), head));
   for (uint64_t done = head; done < bytes;) {
@@ -197,15 +202,15 @@ Status GuardedBuffer::look_at(const uint8_t* from, uint64_t bytes, const Look& l
     return {};
   }
   // The next block is on its way while one is looked at.
-  constexpr uint64_t kBlock = DeviceBlocks::kBlockBytes;
-  COLL_TRY(blocks_->copy(blocks_->block(0), from, std::min(kBlock, bytes)));
+  const uint64_t block = blocks_->block_bytes();
+  COLL_TRY(blocks_->copy(blocks_->block(0), from, std::min(block, bytes)));
   int which = 0;
-  for (uint64_t done = 0; done < bytes; done += kBlock, which ^= 1) {
+  for (uint64_t done = 0; done < bytes; done += block, which ^= 1) {
     COLL_TRY(blocks_->wait());
-    if (const uint64_t next = done + kBlock; next < bytes)
+    if (const uint64_t next = done + block; next < bytes)
       COLL_TRY(
-          blocks_->copy(blocks_->block(which ^ 1), from + next, std::min(kBlock, bytes - next)));
-    look(blocks_->block(which), done, std::min(kBlock, bytes - done));
+          blocks_->copy(blocks_->block(which ^ 1), from + next, std::min(block, bytes - next)));
+    look(blocks_->block(which), done, std::min(block, bytes - done));
   }
   return {};
 }

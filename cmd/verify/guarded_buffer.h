@@ -20,11 +20,14 @@ inline constexpr uint64_t kGuardBytes = 4096;
 // of a rank share. One thread.
 class DeviceBlocks {
  public:
-  static constexpr uint64_t kBlockBytes = uint64_t(32) << 20;
-  static Result<std::shared_ptr<DeviceBlocks>> make(transport::DevicePointer device);
+  static constexpr uint64_t kMostBlockBytes = uint64_t(32) << 20;
+  // `largest`: bytes of the largest buffer; blocks are no larger (but hold any period).
+  static Result<std::shared_ptr<DeviceBlocks>> make(transport::DevicePointer device,
+                                                    uint64_t largest);
 
   const transport::DevicePointer& device() const { return device_; }
   uint8_t* block(int which) const { return blocks_[which].data(); }
+  uint64_t block_bytes() const { return blocks_[0].bytes(); }  // a multiple of 64 KiB
   Status copy(void* to, const void* from, uint64_t bytes) const {
     return stream_.copy(to, from, bytes);
   }

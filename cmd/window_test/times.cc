@@ -303,7 +303,7 @@ Status WindowTest::collectives(WindowFindings& found) {
   COLL_ASSIGN(Memory memory, make(2 * kLarge));
   std::shared_ptr<DeviceBlocks> blocks;
   if (communicator_.device() != nullptr) {
-    COLL_ASSIGN(blocks, DeviceBlocks::make(communicator_.device()));
+    COLL_ASSIGN(blocks, DeviceBlocks::make(communicator_.device(), kLarge));
   }
   GuardedBuffer input(blocks), output(blocks);
   COLL_TRY(input.reserve(kLarge));

@@ -22,10 +22,13 @@ TEST_CASE("buffers on a GPU: what is written is read, in pieces, at any alignmen
   {
     auto device = transport::Device::open(0);
     REQUIRE(device);
-    auto blocks = DeviceBlocks::make(*device);
-    REQUIRE(blocks);
     // Two whole blocks and a bit; a period that divides none of them.
-    const uint64_t bytes = 2 * DeviceBlocks::kBlockBytes + 12345, period = 7919 * 8;
+    constexpr uint64_t kBlock = uint64_t(5) << 18;
+    auto blocks = DeviceBlocks::make(*device, kBlock);
+    REQUIRE(blocks);
+    REQUIRE((*blocks)->block_bytes() == kBlock);
+    REQUIRE((*DeviceBlocks::make(*device, 1))->block_bytes() == uint64_t(1) << 20);
+    const uint64_t bytes = 2 * kBlock + 12345, period = 7919 * 8;
     const auto value = [&](uint64_t i) { return uint8_t((i % period) * 31 >> 3); };
     for (uint64_t shift : {uint64_t(0), uint64_t(5), uint64_t(4095)}) {
       GuardedBuffer buffer(*blocks);
