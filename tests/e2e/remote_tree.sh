@@ -2,7 +2,7 @@
 # Jobs whose hosts are reached in a tree (--tree-width), with the real binary and real SSH servers, on hosts in
 # namespaces. Of seven hosts with a width of two node01 carries node02 and node03, node04 carries node05 to node07, and
 # of these node06 carries node07.
-# Usage: remote_tree.sh PATH/collctl [CASE-PATTERN]. TREE_HOSTS=64: besides as many hosts, with faults, and those alone.
+# Usage: remote_tree.sh PATH/collctl [CASE-PATTERN]. TREE_HOSTS=32 (or 64): besides as many hosts, with faults, and those alone.
 # Exit 1 when a case failed, 77 where hosts cannot be made.
 hosts=${TREE_HOSTS:-7}
 nodes=$hosts
