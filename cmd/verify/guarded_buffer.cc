@@ -24,15 +24,13 @@ constexpr const char* kSmaller = "use a smaller --max-bytes";
 
 Result<std::shared_ptr<DeviceBlocks>> DeviceBlocks::make(transport::DevicePointer device,
                                                          uint64_t largest) {
-  constexpr uint64_t kPieces = uint64_t(64) << 10;
-  const uint64_t bytes =
-      std::clamp(std::min(largest, kMostBlockBytes), kMostPeriod, kMostBlockBytes);
+  constexpr uint64_t kStep = uint64_t(64) << 10;
+  const uint64_t steps = (std::clamp(largest, kMostPeriod, kMostBlockBytes) + kStep - 1) / kStep;
   auto made = std::make_shared<DeviceBlocks>();
   made->device_ = std::move(device);
   COLL_ASSIGN(made->stream_, transport::DeviceStream::make(made->device_));
   for (auto& block : made->blocks_) {
-    COLL_ASSIGN(block, transport::PinnedMemory::make(made->device_,
-                                                     (bytes + kPieces - 1) / kPieces * kPieces));
+    COLL_ASSIGN(block, transport::PinnedMemory::make(made->device_, steps * kStep));
   }
   return made;
 }

@@ -21,7 +21,8 @@ inline constexpr uint64_t kGuardBytes = 4096;
 class DeviceBlocks {
  public:
   static constexpr uint64_t kMostBlockBytes = uint64_t(32) << 20;
-  // `largest`: bytes of the largest buffer; blocks are no larger (but hold any period).
+  // `largest`: bytes of the largest buffer that is looked at; a block is as large, within 1 and 32
+  // MiB.
   static Result<std::shared_ptr<DeviceBlocks>> make(transport::DevicePointer device,
                                                     uint64_t largest);
 

@@ -14,7 +14,7 @@ namespace fake_plugin {
 
 using namespace collctl::transport;
 
-// As plugins of that time.
+// Of the version (versions.cc).
 extern const int kMostRequests;
 
 struct Left {  // of a receive that was not done when its line was closed
