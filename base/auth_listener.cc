@@ -157,16 +157,28 @@ struct AuthListener::State {
     spare = Fd(::fcntl(listener.get(), F_DUPFD_CLOEXEC, 0));
   }
 
+  // Returns the next one.
+  std::list<Pending>::iterator settle(std::list<Pending>::iterator it, Step step) {
+    if (step == Step::waiting) return std::next(it);
+    if (step == Step::finished)
+      ready.push_back({std::move(it->fd), std::move(it->greeting), it->from, it->session});
+    else
+      drop(*it);
+    return pending.erase(it);
+  }
+
   void accept_callers() {
     for (size_t i = 0; i < kAcceptsPerTurn; ++i) {
       Result<Fd> fd = accept_now(listener.get());
       if (!fd) return refuse_one();
       if (!*fd) return;
       while (!pending.empty() && g_pending >= most_pending()) {
-        // Who knows the secret needs microseconds: the oldest is the likeliest stranger.
-        pending.front().why = "too many handshakes are pending";
-        drop(pending.front());
-        pending.pop_front();
+        // Who knows the secret needs microseconds: the oldest is the likeliest stranger, unless its
+        // answer is there by now.
+        Step step = advance(pending.front(), secret);
+        if (step == Step::waiting)
+          step = dropped_because(pending.front(), "too many handshakes are pending");
+        settle(pending.begin(), step);
       }
       challenge(std::move(*fd));
     }
@@ -180,11 +192,7 @@ struct AuthListener::State {
     if (const auto n = poll_fds(fds, Deadline::at_ns(0)); !n || *n == 0) return;
     size_t i = 0;
     for (auto it = pending.begin(); it != pending.end(); ++i) {
-      const Step step = fds[i].revents == 0 ? Step::waiting : advance(*it, secret);
-      if (step == Step::finished)
-        ready.push_back({std::move(it->fd), std::move(it->greeting), it->from, it->session});
-      if (step == Step::drop) drop(*it);
-      it = step == Step::waiting ? std::next(it) : pending.erase(it);
+      it = settle(it, fds[i].revents == 0 ? Step::waiting : advance(*it, secret));
     }
   }
 };

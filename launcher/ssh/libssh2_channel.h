@@ -84,7 +84,7 @@ class Libssh2Channel final : public HostChannel {
   LIBSSH2_CHANNEL* channel_ = nullptr;
   Deadline deadline_;
   int64_t asked_before_ns_ = 0;
-  int64_t keepalive_due_ns_ = 0, paused_until_ns_ = 0;
+  int64_t keepalive_due_ns_ = 0, paused_until_ns_ = 0, looked_ns_ = 0;
   std::string queue_, output_, errors_;
   size_t sent_ = 0;
   bool fresh_ = false;  // written to since the last progress(): no descriptor tells of that

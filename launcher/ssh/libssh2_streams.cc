@@ -17,6 +17,7 @@ constexpr size_t kMostUnsent = 512 * 1024;  // in the transport, not yet with th
 constexpr size_t kCompactOutputBytes = 4 << 20;
 constexpr int64_t kSilentNs = 15'000'000'000;  // keepalives are answered every 5 s
 constexpr int64_t kKeepaliveNs = 5'000'000'000;
+constexpr int64_t kAwayNs = kSilentNs / 2;  // longer between two looks: this process was stopped
 
 int signal_number(const char* name) {
   struct Row {
@@ -135,7 +136,9 @@ bool Libssh2Channel::finish() {
 
 void Libssh2Channel::keep_alive() {
   const int64_t now = now_ns();
-  if (full()) paused_until_ns_ = now;  // we do not listen: silence means nothing
+  // While we do not listen silence means nothing.
+  if (full() || now - looked_ns_ > kAwayNs) paused_until_ns_ = now;
+  looked_ns_ = now;
   const int64_t heard = std::max(last().transport().last_heard_ns(), paused_until_ns_);
   if (now - heard > kSilentNs) return lose(format("no answer for {} s", kSilentNs / 1'000'000'000));
   if (now < keepalive_due_ns_) return;

@@ -8,6 +8,7 @@
 #include "base/host_devices.h"
 #include "base/host_facts.h"
 #include "base/log.h"
+#include "base/peer_closed.h"
 #include "base/route.h"
 #include "base/version.h"
 #include "kernels/cuda/launcher/launcher.h"
@@ -135,7 +136,11 @@ Status Communicator::Start::start_proxy(const Interface& first) {
   ProxyEngine::Options p;
   p.secret = id_.secret;
   p.abort_word = s_.errors.abort_word();
-  p.on_error = [&s = s_](const Error& error) { s.errors.fail(error, true); };
+  p.on_error = [&s = s_](const Error& error) {
+    // Whoever has found the fault may already be gone, and is not the one to blame.
+    if (base::only_says_closed(error)) s.errors.wait_for_reason(error);
+    s.errors.fail(error, true);
+  };
   std::vector<Interface> all{first};
   if (s_.size > 1) {
     const std::string& names = s_.settings.interfaces;

@@ -160,7 +160,7 @@ if case_is "a launcher that was stopped blames nobody"; then
   has_err "collctl itself did not run for"
   lacks_err "was lost during the run"
   # And where the ranks came to their end meanwhile nothing is missing.
-  COLLCTL_HEARTBEAT_TIMEOUT=4 begin run -H 'node[01-02]:1' allreduce -b 64K -e 64K --iters 2000 --in-place 0 --check 0
+  COLLCTL_HEARTBEAT_TIMEOUT=4 begin run -H 'node[01-02]:1' allreduce -b 64K -e 64K --iters 8000 --in-place 0 --check 0
   await_running
   kill -STOP "$launcher"
   sleep 9

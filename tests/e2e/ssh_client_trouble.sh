@@ -60,9 +60,10 @@ down() {
   within 100
 }
 
-# All clients at once: it takes its time to believe that a host is gone.
+# All clients at once: it takes its time to believe that a host is gone. Beside them one is stopped for longer than a
+# host may be silent, and believes nothing.
 cable() {
-  local which pids=()
+  local which pids=() stopped
   case="the cable pulled while the command runs"
   for which in libssh2 openssh auto; do
     say "- $which: $case"
@@ -71,8 +72,15 @@ cable() {
       >"$rig/cable.$which" 2>&1 </dev/null &
     pids+=($!)
   done
+  "${rig_on_head[@]}" "$probe" --client libssh2 --hold --limit 60 node01 "echo up; touch $rig/up.stopped; sleep 30" \
+    >"$rig/cable.stopped" 2>&1 </dev/null &
+  stopped=$!
+  await_up stopped
+  kill -STOP $stopped
   for which in libssh2 openssh auto; do await_up $which; done
   rig_link 2 down
+  sleep 16
+  kill -CONT $stopped
   wait "${pids[@]}"
   rig_link 2 up
   rig_sshd_kill 2
@@ -83,6 +91,12 @@ cable() {
     has "the connection was lost"
     has "[lost, host node02]"
   done
+  case="a client that was stopped believes nothing of its host"
+  out=$rig/cable.stopped
+  wait $stopped
+  rc=$?
+  works
+  has "out: up"
   out=$rig/out
 }
 

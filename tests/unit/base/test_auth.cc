@@ -421,6 +421,45 @@ TEST_CASE("refusals before the handshake are no answer until the deadline", "[au
   CHECK(refused == 5);
 }
 
+TEST_CASE("who has answered is let in before its place goes to another", "[auth]") {
+  auto listener = AuthListener::listen(test::own_loopback(), secret_of(1));
+  REQUIRE(listener.ok());
+  auto caller = base::AuthConnector::start((*listener)->address(), secret_of(1), view("x"));
+  REQUIRE(caller.ok());
+  std::vector<pollfd> fds;
+  (*listener)->add_interest(fds);
+  REQUIRE(*base::poll_fds(fds, soon()) == 1);
+  (*listener)->handle();
+  // It connects and answers the challenge: until that has arrived.
+  fds.clear();
+  (*listener)->add_interest(fds);
+  REQUIRE(fds.size() == 2);
+  const Deadline limit = soon();
+  while (fds[1].revents == 0 && !limit.passed()) {
+    const auto done = (*caller)->progress();
+    REQUIRE(done.ok());
+    REQUIRE_FALSE(*done);
+    REQUIRE(base::poll_fds({&fds[1], 1}, Deadline::after_ms(5)).ok());
+  }
+  // More strangers than have places, all in one turn.
+  std::vector<Fd> strangers;
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit low{.rlim_cur = 256, .rlim_max = before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
+  for (int i = 0; i < 70; ++i) {
+    auto fd = base::connect_tcp((*listener)->address(), soon(), true);
+    if (fd.ok()) strangers.push_back(std::move(*fd));
+  }
+  (*listener)->handle();
+  (void)::setrlimit(RLIMIT_NOFILE, &before);
+  CHECK(strangers.size() == 70);
+  CHECK((*listener)->dropped() == 6);
+  const auto in = (*listener)->next();
+  REQUIRE(in);
+  CHECK(in->greeting == Bytes{'x'});
+}
+
 TEST_CASE("strangers leave three quarters of the descriptors free", "[auth]") {
   auto listener = AuthListener::listen(test::own_loopback(), secret_of(1));
   REQUIRE(listener.ok());

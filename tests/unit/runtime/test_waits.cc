@@ -122,7 +122,9 @@ TEST_CASE("whom a GPU rank in a window waits for is seen from outside", "[waits]
     int more;
     bool group;  // in one submission
   };
-  const auto [more, group] = GENERATE(Case{0, false}, Case{2000, false}, Case{1500, true});
+  const Case chosen = GENERATE(Case{0, false}, Case{2000, false}, Case{1500, true});
+  const int more = chosen.more;
+  const bool group = chosen.group;
   INFO(more << " more operations" << (group ? " in one submission" : ""));
   set_up_gpus(3);
   GpuJob job;

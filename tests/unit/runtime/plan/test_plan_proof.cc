@@ -157,7 +157,10 @@ TEST_CASE("every planned collective is proved", "[planner][proof]") {
 TEST_CASE("a plan with the cuts of another type is proved", "[planner][proof]") {
   // Diagnosis: int64 in the chunks that int8 would have had, eight times the bytes.
   int proved = 0;
-  for (const Job& job : jobs())
+  int tried = 0;
+  for (const Job& job : jobs()) {
+    // Of every third where a sanitizer is at work.
+    if (++tried % (test::kSanitized ? 3 : 1) != 0) continue;
     for (const auto& row : kernels::algorithms())
       for (Collective c : kCollectives) {
         if (!serves(row, c) || row.network) continue;
@@ -166,7 +169,8 @@ TEST_CASE("a plan with the cuts of another type is proved", "[planner][proof]") 
         proved += prove(job, choices(row.name, "simple"),
                         [&](int) { return std::vector<Operation>{op}; });
       }
-  CHECK(proved > 800);
+  }
+  CHECK(proved > (test::kSanitized ? 200 : 800));
 }
 
 TEST_CASE("planned messages of many sizes at once are proved", "[planner][proof]") {
