@@ -156,7 +156,7 @@ TEST_CASE("the graphs of every committed file survive writing and reading") {
     if (again->collnet) CHECK(is_equal(*again->collnet, made.collnet));
     ++compared;
   }
-  CHECK(compared > 60);
+  CHECK(compared > kFewestMachines);
 }
 
 TEST_CASE("GPUs of several hosts are told apart by the host's number above the dev") {
