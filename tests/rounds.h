@@ -21,5 +21,9 @@ inline constexpr bool kSanitized = false;
 constexpr int rounds(int all) {
   return kSanitized ? all / 4 : all;
 }
+// Of what comes one by one: each, or every `nth` where a sanitizer is at work. Counts in `seen`.
+constexpr bool takes(int& seen, int nth) {
+  return ++seen % (kSanitized ? nth : 1) == 0;
+}
 
 }  // namespace collctl::test

@@ -284,7 +284,8 @@ group_one_sided() {
   [ "$(grep -o '"path":"[^"]*"' "$out" | sort -u)" = '"path":"NET/IB/0"' ] || fail "not every pair is over NET/IB"
 }
 
-# All collectives, drawn by lot, in one job for each shape: starting a job takes longer than what it does.
+# All collectives, drawn by lot (60 by this seed are of all ten kinds), in one job for each shape: starting a job takes
+# longer than what it does.
 group_collectives() {
   all_kinds 2 "2 ranks, 2 devices"
   all_kinds 4 "4 ranks, 2 devices"

@@ -36,6 +36,22 @@ Deadline soon() {
   return Deadline::after_seconds(60);
 }
 
+// This process may have so many descriptors, until the end of this.
+class MostFiles {
+ public:
+  explicit MostFiles(rlim_t most) {
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
+    const rlimit lowered{.rlim_cur = most, .rlim_max = before_.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &lowered) == 0);
+  }
+  MostFiles(const MostFiles&) = delete;
+  MostFiles& operator=(const MostFiles&) = delete;
+  ~MostFiles() { (void)::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
 // Serves a listener in a thread until it is destroyed; counts who came in.
 class Server {
  public:
@@ -443,16 +459,14 @@ TEST_CASE("who has answered is let in before its place goes to another", "[auth]
   }
   // More strangers than have places, all in one turn.
   std::vector<Fd> strangers;
-  rlimit before{};
-  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
-  const rlimit low{.rlim_cur = 256, .rlim_max = before.rlim_max};
-  REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
-  for (int i = 0; i < 70; ++i) {
-    auto fd = base::connect_tcp((*listener)->address(), soon(), true);
-    if (fd.ok()) strangers.push_back(std::move(*fd));
+  {
+    const MostFiles low(256);
+    for (int i = 0; i < 70; ++i) {
+      auto fd = base::connect_tcp((*listener)->address(), soon(), true);
+      if (fd.ok()) strangers.push_back(std::move(*fd));
+    }
+    (*listener)->handle();
   }
-  (*listener)->handle();
-  (void)::setrlimit(RLIMIT_NOFILE, &before);
   CHECK(strangers.size() == 70);
   CHECK((*listener)->dropped() == 6);
   const auto in = (*listener)->next();
@@ -468,10 +482,7 @@ TEST_CASE("strangers leave three quarters of the descriptors free", "[auth]") {
   bool friend_in = false;
   std::vector<Fd> strangers;
   {
-    rlimit before{};
-    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
-    const rlimit low{.rlim_cur = 256, .rlim_max = before.rlim_max};
-    REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
+    const MostFiles low(256);
     for (int i = 0; i < 100; ++i) {
       auto fd = base::connect_tcp((*listener)->address(), soon(), true);
       if (fd.ok()) strangers.push_back(std::move(*fd));
@@ -487,7 +498,6 @@ TEST_CASE("strangers leave three quarters of the descriptors free", "[auth]") {
     const auto in = (*listener)->accept_one(soon());
     caller.join();
     friend_in = friend_in && in.ok();
-    (void)::setrlimit(RLIMIT_NOFILE, &before);
   }
   CHECK(strangers.size() == 100);
   CHECK(watched == 64);

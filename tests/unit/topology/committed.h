@@ -1,6 +1,5 @@
 // The machines of the committed files that have GPUs, and the channels found for two nodes of each:
-// searched once for all tests, for the search is most of their time. Of every third file where a
-// sanitizer is at work.
+// searched once for all tests, for the search is most of their time.
 #pragma once
 #include <string>
 #include <vector>
@@ -26,7 +25,7 @@ inline const std::vector<Committed>& committed_machines() {
     std::vector<Committed> made;
     int files = 0;
     for (const auto& path : data_files()) {
-      if (++files % (collctl::test::kSanitized ? 3 : 1) != 0) continue;
+      if (!collctl::test::takes(files, 3)) continue;
       INFO(path);
       const auto read = read_xml_file(path);
       REQUIRE(read.ok());
