@@ -159,14 +159,18 @@ if case_is "a launcher that was stopped blames nobody"; then
   is_code 5
   has_err "collctl itself did not run for"
   lacks_err "was lost during the run"
-  # And where the ranks came to their end meanwhile nothing is missing.
-  COLLCTL_HEARTBEAT_TIMEOUT=4 begin run -H 'node[01-02]:1' allreduce -b 64K -e 64K --iters 8000 --in-place 0 --check 0
-  await_running
+  # And where the ranks came to their end meanwhile, and so before the hosts' patience was over, nothing is missing.
+  COLLCTL_HEARTBEAT_TIMEOUT=4 begin run -H 'node[01-02]:1' -- sh -c 'until [ -e "$HOME/over" ]; do sleep 0.05; done; echo done'
+  await_processes 1 '[0-9] sh -c until'
+  await_processes 2 '[0-9] sh -c until'
   kill -STOP "$launcher"
+  for i in 1 2; do rig_node $i sh -c 'touch "$HOME/over"'; done
   sleep 9
   kill -CONT "$launcher"
   end
   is_code 0
+  [ "$(grep -c done "$out")" = 2 ] || fail "a rank's words are missing"
+  for i in 1 2; do rig_node $i sh -c 'rm "$HOME/over"'; done
   nothing_left
 fi
 
