@@ -84,8 +84,9 @@ struct Fifo {
   Protocol protocol;
   uint8_t flags;
   int32_t process;  // kFifoLends, at the consumer: the producer's
+  uint64_t seen;    // GPU: the other side's counter as it was last read, which is behind PCIe
 };
-static_assert(sizeof(Fifo) == 80 && offsetof(Fifo, step) == 48);
+static_assert(sizeof(Fifo) == 88 && offsetof(Fifo, step) == 48);
 
 // The connections of one channel of a communicator: pointers by peer and protocol, null where no
 // connection is.

@@ -33,6 +33,7 @@ struct ProxyEngine::State {
   std::atomic<bool> thread_in_poll{false};  // the engine's thread does
   std::atomic<int> operations{0};           // of GPUs, in flight
   int64_t moved_ns = 0;                     // when polling last paid off; the thread's
+  int64_t listened_ns = 0;                  // when it last looked for callers; the thread's
   std::atomic<int> wanted_node{-1};         // for the thread to move to
   std::atomic<bool> closing{false}, stopping{false};
   uint32_t moves = 0;     // futex word: how often driving changed something

@@ -21,6 +21,7 @@ constexpr int64_t kBusyNs = 1'000'000;    // the same while another thread holds
 // eighth of the time that nothing has moved: short against a slot on its way through sockets, and
 // an operation that waits for a late rank leaves the core to others.
 constexpr int64_t kYieldNs = 100'000, kLongestSleepNs = 100'000;
+constexpr int64_t kListenersNs = 200'000;  // while GPUs work: who connects waits so long at most
 constexpr int64_t kAbortLookMs = 50;  // how late a wait for a connection sees an abort
 
 }  // namespace
@@ -50,8 +51,9 @@ void ProxyEngine::State::thread_main() {
       keep_off();
     else if (!busy)
       drive();
-    else if (drive_busily())
-      continue;  // callers can wait for the next look that moves nothing
+    else if (drive_busily() || now_ns() < listened_ns + kListenersNs)
+      continue;  // to look for callers costs a system call
+    listened_ns = now_ns();
     handle_listeners();
   }
 }

@@ -89,6 +89,8 @@ void gpu_refusals(const Operation& op, const CommShape& shape, const Choices& ch
 // so many bytes has use for.
 bool pairs_through_host(const CommShape& shape);
 int most_pair_channels(uint64_t message_bytes, int have, const CommShape& shape);
+// Between nodes through host memory: the channels that a message of so many bytes is worth.
+int staged_channels(uint64_t message_bytes, int have);
 
 // Threads that move data out of those of useful_width(), as launches want them
 // (kernels/cuda/launch.h): Simple's warp of counters comes on top there.

@@ -14,6 +14,7 @@ namespace {
 
 using kernels::AlgorithmId;
 using kernels::AlgorithmRow;
+using kernels::Collective;
 using kernels::Protocol;
 
 // Slots of a ring's chunk: a rank still adds up one half while the next has the other.
@@ -26,6 +27,11 @@ constexpr uint64_t kPairBytesPerChannel = 64 << 10, kHostPairBytes = 4 << 10;
 // largest wait (32 MiB: 1092 us by 8, 985 by 32).
 constexpr uint64_t kHostFewFrom = (1 << 20) + 1, kHostFewTo = 8 << 20;
 constexpr int kHostFewChannels = 16;
+// Between nodes through host memory one thread serves a rank's sockets until messages are so large
+// that helpers take them over, a lane each (2 x H200, sockets, us: a message of 64 KiB by one channel
+// 68, of 128 KiB by two 92, of 256 KiB by four 158; of 512 KiB by four 195, by eight 287).
+constexpr uint64_t kStagedServed = 64 << 10, kStagedHelped = 128 << 10;
+constexpr uint64_t kMostStagedServed = 4;
 
 GpuQuery query_of(const Operation& op, const CommShape& shape, AlgorithmId algorithm,
                   Protocol protocol) {
@@ -76,19 +82,28 @@ std::string refusal(const Operation& op, const CommShape& shape, const Algorithm
   return fifos_unavailable(*shape.model, query_of(op, shape, row.id, protocol));
 }
 
+// What a rank sends at a time, by all channels.
+uint64_t message_bytes(const Operation& op, const CommShape& shape, const AlgorithmRow& row) {
+  const bool shares = row.id == AlgorithmId::ring && op.collective == Collective::all_reduce;
+  return shares ? bytes_of(op) / uint64_t(shape.nranks) : bytes_of(op);
+}
+
 void set_width(const Operation& op, const CommShape& shape, const Choices& choices,
                PlanCandidate& c) {
   const bool pairs = c.row->over == kernels::Over::rounds;
   const int have = pairs ? shape.pair_channels : int(shape.channels.size());
   const uint64_t bytes = moved_bytes(op.collective, shape.nranks, bytes_of(op));
   int most = choices.channels > 0 ? std::min(choices.channels, have) : have;
-  if (pairs && choices.channels == 0) {
+  const bool staged = shape.model->staged && !c.row->network;
+  if (choices.channels == 0 && staged) {
+    most = staged_channels(message_bytes(op, shape, *c.row), have);
+  } else if (choices.channels == 0 && pairs) {
     const uint64_t each = pairs_through_host(shape) ? kHostPairBytes : kPairBytesPerChannel;
     most = int(std::clamp<uint64_t>(bytes / each, 1, uint64_t(have)));
     most = std::min(most, most_pair_channels(bytes_of(op), have, shape));
   }
-  const Width width =
-      useful_width(*shape.model, c.row->id, c.protocol, most, pairs || choices.channels > 0, bytes);
+  const Width width = useful_width(*shape.model, c.row->id, c.protocol, most,
+                                   pairs || staged || choices.channels > 0, bytes);
   c.channels = c.row->network ? network_channels(shape, width.channels) : width.channels;
   // Its chunks run across blocks where a channel has whole ones.
   if (joins_blocks(c.row->id) && choices.channels == 0) c.channels = 1;
@@ -116,6 +131,12 @@ int most_pair_channels(uint64_t message_bytes, int have, const CommShape& shape)
   const bool few =
       pairs_through_host(shape) && message_bytes >= kHostFewFrom && message_bytes <= kHostFewTo;
   return few ? std::min(have, kHostFewChannels) : have;
+}
+
+int staged_channels(uint64_t message_bytes, int have) {
+  const uint64_t served = std::min(message_bytes / kStagedServed, kMostStagedServed);
+  const uint64_t wanted = std::max({uint64_t(1), served, message_bytes / kStagedHelped});
+  return int(std::min(wanted, uint64_t(have)));
 }
 
 int mover_threads(int threads, Protocol protocol) {

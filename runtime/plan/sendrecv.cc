@@ -83,6 +83,7 @@ int message_channels(uint64_t bytes, Protocol protocol, const CommShape& shape,
   const bool rings = !shape.gpu || protocol == Protocol::ll128;  // see have_ll128
   const int have = rings ? int(shape.channels.size()) : shape.pair_channels;
   if (choices.channels > 0) return std::min(choices.channels, have);
+  if (shape.gpu && shape.model->staged) return detail::staged_channels(bytes, have);
   const int most = shape.gpu ? detail::most_pair_channels(bytes, have, shape)
                              : std::min(have, shape.default_channels);
   const uint64_t each = message_width(shape).channel_bytes[int(protocol)];

@@ -12,6 +12,7 @@
 
 #include "base/bell.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/format.h"
 #include "base/peer_closed.h"
 #include "base/socket.h"
@@ -23,14 +24,18 @@ namespace {
 
 constexpr uint32_t kControlMessages = 64;  // room in a lane's queue for credits and goodbyes
 constexpr uint32_t kLookAtAllRounds = 64;  // a send end that is not starved reads this rarely
+// A receive end to which nothing has come for so long reads this rarely: each look is a system call
+// of a driver that has other links to look at.
+constexpr int64_t kQuietNs = 1'000'000, kQuietLookNs = 5'000;
 constexpr int kSocketShift = 24;
 // A credit costs as much as a message. While what was sent without one is little, it may be so many
 // windows; the receive end keeps what comes before its receive is posted.
 constexpr uint32_t kWindowsAhead = 4;
 constexpr uint64_t kBytesAhead = 64 << 10;
 // From here on a helper is faster, though it must be woken (2 x H200, loopback, all-to-all, us,
-// without and with: 1 KiB 22 and 47, 32 KiB 46 and 59, 512 KiB 314 and 201).
-constexpr uint32_t kLargeMessage = 64 << 10;
+// without and with: 1 KiB 22 and 47, 32 KiB 46 and 59, 512 KiB 314 and 201; send/recv of 64 KiB 70
+// and 110 to 155).
+constexpr uint32_t kLargeMessage = (64 << 10) + 1;
 
 constexpr WireHeader control(WireKind kind, int stream, uint64_t sequence) {
   return {kWireMagic, kind, uint8_t(stream), 0, sequence};
@@ -189,10 +194,17 @@ bool SocketConnection::oldest_done(const Stream& stream) const {
 
 Result<bool> SocketConnection::progress() {
   // A send end learns of credits when it needs them; of a peer's end when it looks, now and then.
-  const bool all =
-      look_at_all_ || direction_ == Direction::recv || ++rounds_ % kLookAtAllRounds == 0;
-  look_at_all_ = false;
-  return pump_lanes(all);
+  if (direction_ == Direction::send) {
+    const bool all = std::exchange(look_at_all_, false) || ++rounds_ % kLookAtAllRounds == 0;
+    return pump_lanes(all);
+  }
+  const int64_t now = base::now_ns();
+  const bool all = std::exchange(look_at_all_, false) || now < came_ns_ + kQuietNs ||
+                   now >= looked_ns_ + kQuietLookNs;
+  if (all) looked_ns_ = now;
+  Result<bool> moved = pump_lanes(all);
+  if (moved && *moved) came_ns_ = now;
+  return moved;
 }
 
 Result<bool> SocketConnection::flush() {

@@ -119,6 +119,7 @@ class SocketConnection : public NetConnection, private LaneOwner {
   bool look_at_all_ = true;   // read every lane at the next progress
   bool large_comes_ = false;  // one has begun to arrive on a lane that the driver serves
   uint32_t rounds_ = 0;
+  int64_t came_ns_ = 0, looked_ns_ = 0;  // a receive end's: when something last came, when it looked
 
   std::atomic<int> bell_fd_{-1};
   std::atomic<uint32_t> driver_sleeps_{0};

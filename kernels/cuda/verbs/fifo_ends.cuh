@@ -35,7 +35,10 @@ class FifoEnds {
     slot_data_bytes = in_count + out_count > 0 ? slot_data_bytes_of(team) : 0;
   }
   __device__ __noinline__ void close(Team& team) {
-    if (fifo_ != nullptr && !team.is_poster()) fifo_->step = step_;
+    if (fifo_ != nullptr && !team.is_poster()) {
+      fifo_->step = step_;
+      fifo_->seen = seen_;
+    }
     team.sync();  // whoever opens it next reads that
   }
 
@@ -121,6 +124,7 @@ class FifoEnds {
     is_receive_ = is_receive;
     number_ = is_receive ? in_count - 1 : out_count - 1;
     step_ = fifo->step;
+    seen_ = fifo->seen;
     slots_ = fifo->slots;
     slot_bytes_ = fifo->slot_bytes;
     slot_count_ = fifo->slot_count;

@@ -225,8 +225,8 @@ TEST_CASE("between nodes through host memory LL is for what is smallest", "[gpu]
     return predict_fifos(model, {Collective::all_reduce, AlgorithmId::ring, protocol, 16, bytes})
         .us;
   };
-  CHECK(us(Protocol::ll, 2 << 10) < us(Protocol::simple, 2 << 10));
-  for (const uint64_t bytes : {(2 << 10) + 4, 64 << 10, 16 << 20})
+  CHECK(us(Protocol::ll, 4 << 10) < us(Protocol::simple, 4 << 10));
+  for (const uint64_t bytes : {(4 << 10) + 4, 64 << 10, 16 << 20})
     CHECK(us(Protocol::ll, bytes) == Approx(us(Protocol::simple, bytes) + 1));
   job.gdr = true;
   CHECK_FALSE(job.shapes()[0].model->staged);
