@@ -24,7 +24,8 @@ Error cannot_connect(const std::string& from, const std::string& to, const std::
 bool says_cannot_connect(const Error& error);
 // For how long the other end of a TCP connection has acknowledged nothing of what was sent to it
 // again and again, in seconds; 0: nothing is overdue. A process that is stopped is no reason: its
-// kernel acknowledges.
+// kernel acknowledges. Where the other end has closed and something is still on its way to it, this
+// waits for up to 0.7 s to see what becomes of that, and tells of this time.
 double unacknowledged_s(int fd);
 double unacknowledged_s(const tcp_info& info);
 // "rank 3 cannot reach rank 4: it has acknowledged nothing for 4.2 s": a connection over which

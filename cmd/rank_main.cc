@@ -33,7 +33,7 @@ using launcher::FrameType;
 
 constexpr double kRankSendSeconds = 30;  // the launcher reads unless its own output is blocked
 constexpr double kLeastStartSeconds = 0.5;
-constexpr double kYieldSeconds = 0.8;  // from "abort" to the end, if the measurement does not end
+constexpr double kYieldSeconds = 1.2;  // from "abort" to the end, if the measurement does not end
 
 class ForwardingSink : public TaskSink {
  public:

@@ -220,6 +220,49 @@ TEST_CASE("what is sent over a way that has gone is overdue after a second", "[m
   CHECK(after <= took + 0.3);  // not for as long as it was silent
 }
 
+TEST_CASE("what is sent over a way that has gone is overdue where the other end has closed, too",
+          "[may_skip]") {
+  bool alone = false, connected = false, closed = false;
+  double at_once = -1, after = -1, taken = -1;
+  std::thread([&] {  // its network is its own
+    alone = ::unshare(CLONE_NEWNET) == 0;
+    const Fd any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ifreq lo{};
+    std::memcpy(lo.ifr_name, "lo", 3);
+    const auto set = [&](bool up) {
+      lo.ifr_flags = up ? IFF_UP : 0;
+      alone = alone && ::ioctl(any.get(), SIOCSIFFLAGS, &lo) == 0;
+    };
+    set(true);
+    OwnConnection cut;
+    OwnConnection whole;
+    connected = alone && bool(cut.to) && bool(whole.to);
+    if (!connected) return;
+    whole.to.reset();
+    whole.fill();
+    taken = unacknowledged_s(whole.from.get());
+    set(false);
+    cut.fill();
+    sleep_until(Deadline::after_ms(800));  // the next time that it is sent is 0.6 s away
+    set(true);
+    ::shutdown(cut.to.get(), SHUT_WR);
+    set(false);
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    ::getsockopt(cut.from.get(), IPPROTO_TCP, TCP_INFO, &info, &size);
+    closed = info.tcpi_state == TCP_CLOSE_WAIT;
+    at_once = unacknowledged_s(info);
+    after = unacknowledged_s(cut.from.get());
+  })
+      .join();
+  if (!alone) return collctl::test::skip("this machine allows no network of one's own");
+  REQUIRE(connected);
+  CHECK(taken == 0);  // refused
+  CHECK(closed);
+  CHECK(at_once == 0);
+  CHECK(after >= 0.6);
+}
+
 TEST_CASE("attempts to connect end a little before what they are part of") {
   for (const double seconds : {0.1, 1.0, 10.0, 60.0}) {
     const Deadline whole = Deadline::after_seconds(seconds);
