@@ -75,7 +75,14 @@ class ChunkCounter : public EventSink {
   Side side_;
 };
 
-std::optional<Location> find(const Work& work, uint64_t element, Side side) {
+Work with_scratch(Work work) {
+  if (scratch_bytes(work) > 0 && work.scratch == nullptr)
+    work.scratch = std::bit_cast<void*>(kScratch + (uintptr_t{work.channel} << 40));
+  return work;
+}
+
+std::optional<Location> find(const Work& asked, uint64_t element, Side side) {
+  const Work work = with_scratch(asked);
   const uint64_t bytes = element_size(work.type);
   const uint64_t base = reinterpret_cast<uintptr_t>(side == Side::input ? work.input : work.output);
   Finder finder(base + element * bytes, bytes, side);
@@ -124,9 +131,7 @@ const char* name_of(Verb verb) {
 }
 
 Result<Schedule> record(const Work& asked) {
-  Work work = asked;
-  if (scratch_bytes(work) > 0 && work.scratch == nullptr)
-    work.scratch = std::bit_cast<void*>(kScratch + (uintptr_t{work.channel} << 40));
+  const Work work = with_scratch(asked);
   Keeper keeper;
   RecordBackend backend(work, keeper);
   if (!run_algorithm(backend, work))
