@@ -59,7 +59,8 @@ Status Waiting::drive(const Links& links, Deadline deadline, const std::string& 
     if (Status told = news(); !told) return ended(told.error(), links, what, awaited_sender);
     for (DataLink* link : links)
       if (link->events() != 0)
-        if (Status moved = link->progress(); !moved) return lost(link->peer(), what, moved.error());
+        if (Status moved = link->progress(); !moved)
+          return lost(link->peer(), what, moved.error(), links, awaited_sender);
     COLL_TRY_IN(mailbox_.receive(awaited_sender), what);
     if (done()) {
       if (patience.slept()) patience.ended(now_ns());
@@ -83,13 +84,14 @@ Status Waiting::drive(const Links& links, Deadline deadline, const std::string& 
   }
 }
 
-Error Waiting::lost(int peer, const std::string& what, const Error& cause) {
+Error Waiting::lost(int peer, const std::string& what, const Error& cause, const Links& links,
+                    int awaited_sender) {
   // Neither end is gone: one of them lacks descriptors.
   if (cause.code == ErrorCode::unavailable)
     return std::move(Error(cause).within(format("{}: {}", what, roster_.name(peer))));
   const Deadline until = Deadline::after_ms(kNoticeMs);
   while (service_ && !until.passed()) {
-    if (Status seen = news(); !seen) return std::move(seen.error().within(what));
+    if (Status seen = news(); !seen) return ended(seen.error(), links, what, awaited_sender);
     pollfd p{service_->wake_fd(), POLLIN, 0};
     if (const auto ready = base::poll_fds({&p, 1}, until); !ready) break;
   }

@@ -178,9 +178,10 @@ constexpr double kHostFirstShare = 0.75, kHostFirstShareOfPeer = 0.62;
 // puts its lines together and takes them apart (2 x H200, sockets).
 constexpr uint64_t kStagedLlBytes = 4 << 10;
 constexpr double kStagedLlUs = 1;
-// What is read twice is hidden behind a network, but of what is largest (2 x H200, sockets, us, ring
-// and doubling: 256 KiB 175 and 150, 1 MiB 342 and 186, 4 MiB 600 and 550, 16 MiB 1377 and 2357).
-constexpr double kReadBehindNetwork = 1.01;
+// What is read twice is hidden behind a network while all of it fits into the slots in flight (2 x
+// H200, sockets, us, ring and doubling: 256 KiB 175 and 150, 1 MiB 342 and 186, 4 MiB 600 and 550,
+// 16 MiB 1377 and 2357).
+constexpr uint64_t kHiddenByNetwork = 4 << 20;
 constexpr double kHostShareOfPeers = 0.82;  // of all bytes, where there is more than one peer
 constexpr double kHostFirstBytes = 8 << 20;
 
@@ -351,7 +352,8 @@ GpuPrediction predict_fifos(const ModelInput& input, const GpuQuery& q) {
       moving *= q.nranks > 3 ? 2 : 1;
     else
       moving *= most_sent(text, q.collective, q.nranks);
-    if (has_op(q.collective)) moving *= input.nodes == 1 ? detail::kReadTwice : kReadBehindNetwork;
+    const bool hidden = input.nodes > 1 && q.bytes <= kHiddenByNetwork;
+    if (has_op(q.collective) && !hidden) moving *= detail::kReadTwice;
     if (latency > moving)
       return {latency + moving,
               format("latency: {:.0f} messages in turn of {:.4g} us", messages, each)};

@@ -2,6 +2,7 @@
 #include "runtime/plan/gpu_cost.h"
 
 #include "kernels/algo/algorithms.h"
+#include "runtime/plan/candidates.h"
 #include "runtime/plan/model.h"
 #include "runtime/plan/operation.h"
 #include "runtime/plan/planner.h"
@@ -230,6 +231,39 @@ TEST_CASE("between nodes through host memory LL is for what is smallest", "[gpu]
     CHECK(us(Protocol::ll, bytes) == Approx(us(Protocol::simple, bytes) + 1));
   job.gdr = true;
   CHECK_FALSE(job.shapes()[0].model->staged);
+}
+
+TEST_CASE("between nodes through host memory channels follow the message", "[gpu][model]") {
+  constexpr uint64_t kKiB = 1 << 10;
+  const std::pair<uint64_t, int> channels[] = {{0, 1},          {64 * kKiB, 1},   {127 * kKiB, 1},
+                                               {128 * kKiB, 2}, {256 * kKiB, 4},  {512 * kKiB, 4},
+                                               {768 * kKiB, 6}, {1024 * kKiB, 8}, {1 << 30, 8}};
+  for (const auto& [bytes, wanted] : channels) {
+    CAPTURE(bytes);
+    CHECK(detail::staged_channels(bytes, 8) == wanted);
+    CHECK(detail::staged_channels(bytes, 2) == std::min(wanted, 2));
+  }
+  ::GpuPlanJob job = gpu_job(2);
+  job.search.rules.p2p = job.search.rules.shm = false;
+  job.settings.slot_bytes[2] = 1 << 19;
+  const CommShape shape = job.shapes()[0];
+  REQUIRE(shape.model->staged);
+  const auto planned = [&](Collective c, uint64_t bytes) {
+    Operation op;
+    op.collective = c;
+    op.input = reinterpret_cast<const void*>(uintptr_t{1} << 40);  // made up
+    op.output = reinterpret_cast<void*>(uintptr_t{2} << 40);
+    op.count = bytes / 4;
+    op.peer = 1;
+    auto plan = make_plan({&op, 1}, shape, {});
+    if (!plan.ok()) FAIL(plan.error().chain());
+    return std::pair(plan->ops[0].algorithm, plan->ops[0].channels);
+  };
+  CHECK(planned(Collective::all_gather, 64 * kKiB).second == 1);
+  CHECK(planned(Collective::all_gather, 256 * kKiB).second == 4);
+  CHECK(planned(Collective::all_reduce, 256 * kKiB) == std::pair(AlgorithmId::doubling, 4));
+  // More than the slots hold.
+  CHECK(planned(Collective::all_reduce, 64 << 20) == std::pair(AlgorithmId::ring, 8));
 }
 
 TEST_CASE("between many nodes rooted trees, Bruck and halving take log2 n messages",
