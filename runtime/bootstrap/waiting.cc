@@ -137,7 +137,8 @@ std::optional<Error> Waiting::cannot_reach() const {
                                         data_.parent.get()};
   for (const auto& child : data_.children) links.push_back(child.get());
   for (const DataLink* link : links) {
-    const double seconds = link != nullptr && link->open() ? base::unacknowledged_s(link->fd()) : 0;
+    if (link == nullptr || !link->open()) continue;
+    const double seconds = base::unacknowledged_s(link->fd());
     if (seconds <= 0) continue;
     Error e = base::cannot_reach(roster_.name(roster_.rank), roster_.name(link->peer()), seconds);
     e.rank = link->peer();

@@ -44,8 +44,8 @@ class Waiting {
   // Moves `links` and the incoming messages until done(). `what` opens the error's text.
   Status drive(const Links& links, Deadline deadline, const std::string& what,
                const std::function<bool()>& done, int awaited_sender = -1);
-  // A link to `peer` failed, while this rank waited as drive() does: the notice that explains it, if
-  // one arrives soon, else the link's own error.
+  // A link to `peer` failed, while this rank waited as drive() does: the notice that explains it,
+  // if one arrives soon, else the link's own error.
   Error lost(int peer, const std::string& what, const Error& cause, const Links& links = {},
              int awaited_sender = -1);
   // This rank's own attempt to connect to `peer` had no answer.
