@@ -406,9 +406,9 @@ void SocketConnection::fail(Error error) {
 }
 
 double SocketConnection::unacknowledged_s() const {
-  double most = 0;
-  for (const auto& lane : lanes_) most = std::max(most, base::unacknowledged_s(lane->fd()));
-  return most;
+  for (const auto& lane : lanes_)
+    if (const double seconds = base::unacknowledged_s(lane->fd()); seconds > 0) return seconds;
+  return 0;
 }
 
 std::string SocketConnection::condition() const {
