@@ -311,9 +311,9 @@ constexpr uint32_t kOverdueMs = 1000, kOverdueSendings = 2;  // what a few lost 
 // Of the kernel: the answer to a sending is not older than it, and the least wait to send again is
 // 200 ms.
 constexpr uint32_t kAnswerMs = 100;
-// After the other end has closed: sent thrice by then, 200 and 400 ms apart, and within the second
-// that a job leaves its ranks for their last words.
-constexpr double kClosedMs = 650;
+// After the other end has closed: sent thrice by then, 200 and 400 ms apart, and within the time
+// that a job leaves an aborted rank for its last words.
+constexpr double kClosedSeconds = 0.65;
 constexpr std::string_view kNoConnection = "no connection before the deadline";
 }  // namespace
 
@@ -375,7 +375,7 @@ double unacknowledged_s(int fd) {
     int left = 0;
     if (info.tcpi_state != TCP_CLOSE_WAIT || ::ioctl(fd, SIOCOUTQ, &left) != 0 || left == 0)
       return 0;
-    if (const double here = seconds_since(looked); here * 1e3 >= kClosedMs) return here;
+    if (const double here = seconds_since(looked); here >= kClosedSeconds) return here;
     sleep_until(Deadline::after_ms(10));
   }
 }

@@ -33,7 +33,9 @@ using launcher::FrameType;
 
 constexpr double kRankSendSeconds = 30;  // the launcher reads unless its own output is blocked
 constexpr double kLeastStartSeconds = 0.5;
-constexpr double kYieldSeconds = 1.2;  // from "abort" to the end, if the measurement does not end
+// From "abort" to the end, if the measurement does not end: longer than a rank looks at what lies
+// between it and one that has gone (base::unacknowledged_s), shorter than the launcher waits.
+constexpr double kYieldSeconds = 1.2;
 
 class ForwardingSink : public TaskSink {
  public:

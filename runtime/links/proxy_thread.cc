@@ -22,7 +22,7 @@ constexpr int64_t kBusyNs = 1'000'000;    // the same while another thread holds
 // an operation that waits for a late rank leaves the core to others.
 constexpr int64_t kYieldNs = 100'000, kLongestSleepNs = 100'000;
 constexpr int64_t kListenersNs = 200'000;  // while GPUs work: who connects waits so long at most
-constexpr int64_t kAbortLookMs = 50;  // how late a wait for a connection sees an abort
+constexpr int64_t kAbortLookMs = 50;       // how late a wait for a connection sees an abort
 
 }  // namespace
 

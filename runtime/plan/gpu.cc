@@ -28,8 +28,8 @@ constexpr uint64_t kPairBytesPerChannel = 64 << 10, kHostPairBytes = 4 << 10;
 constexpr uint64_t kHostFewFrom = (1 << 20) + 1, kHostFewTo = 8 << 20;
 constexpr int kHostFewChannels = 16;
 // Between nodes through host memory one thread serves a rank's sockets until messages are so large
-// that helpers take them over, a lane each (2 x H200, sockets, us: a message of 64 KiB by one channel
-// 68, of 128 KiB by two 92, of 256 KiB by four 158; of 512 KiB by four 195, by eight 287).
+// that helpers take them over, a lane each (2 x H200, sockets, us: a message of 64 KiB by one
+// channel 68, of 128 KiB by two 92, of 256 KiB by four 158; of 512 KiB by four 195, by eight 287).
 constexpr uint64_t kStagedServed = 64 << 10, kStagedHelped = 128 << 10;
 constexpr uint64_t kMostStagedServed = 4;
 

@@ -41,7 +41,8 @@ constexpr MessageWidth kThroughHost{16 << 10, 0, 16 << 10, {2 << 10, 256, 16 << 
 // Between nodes through host memory, where a proxy puts LL's lines together and takes them apart (2
 // x H200, sockets, us, LL / Simple by one channel: 19 / 22 at 1 KiB, 32 / 24 at 4 KiB, 50 / 36 at
 // 16 KiB, 86 / 68 at 64 KiB; 258 / 150 at 256 KiB, by eight 474 / 102).
-constexpr MessageWidth kStaged{2 << 10, 0, 2 << 10, {64 << 10, 64 << 10, 64 << 10}};
+// Channels by staged_channels().
+constexpr MessageWidth kStaged{2 << 10, 0, 2 << 10, {}};
 // From here on through the window in host memory (2 x H200, us, by fifos and there: 256 KiB 23, 25;
 // 512 KiB 36, 35; 1 MiB 59, 56; 4 MiB 172, 148; 16 MiB 546, 474; 256 MiB 7220, 6890).
 constexpr uint64_t kPinnedMessages = 512 << 10;

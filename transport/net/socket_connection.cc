@@ -32,10 +32,10 @@ constexpr int kSocketShift = 24;
 // windows; the receive end keeps what comes before its receive is posted.
 constexpr uint32_t kWindowsAhead = 4;
 constexpr uint64_t kBytesAhead = 64 << 10;
-// From here on a helper is faster, though it must be woken (2 x H200, loopback, all-to-all, us,
+// Of larger ones a helper is faster, though it must be woken (2 x H200, loopback, all-to-all, us,
 // without and with: 1 KiB 22 and 47, 32 KiB 46 and 59, 512 KiB 314 and 201; send/recv of 64 KiB 70
 // and 110 to 155).
-constexpr uint32_t kLargeMessage = (64 << 10) + 1;
+constexpr uint32_t kMostServed = 64 << 10;
 
 constexpr WireHeader control(WireKind kind, int stream, uint64_t sequence) {
   return {kWireMagic, kind, uint8_t(stream), 0, sequence};
@@ -161,7 +161,7 @@ void SocketConnection::push(int lane, const WireHeader& header, const void* body
   if (helper == nullptr) return;
   if (helper->serving())
     helper->wake();
-  else if (header.bytes >= kLargeMessage)
+  else if (header.bytes > kMostServed)
     helper->take_over();
 }
 
@@ -264,7 +264,7 @@ Result<uint8_t*> SocketConnection::place(int lane, const WireHeader& header) {
   if (header.sequence - stream.told.load(std::memory_order_acquire) >=
       uint64_t(kWindowsAhead) * stream.limits.window)
     return Error(ErrorCode::lost, "more messages than it has credit for");
-  if (header.bytes >= kLargeMessage && !served_by_helper(lane)) large_comes_ = true;
+  if (header.bytes > kMostServed && !served_by_helper(lane)) large_comes_ = true;
   // Pairs with the release in post_recv: the slot's address is written.
   if (header.sequence >= stream.posted.load(std::memory_order_acquire)) {
     const std::scoped_lock lock(early_mutex_);

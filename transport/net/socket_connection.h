@@ -4,7 +4,7 @@
 // there are receives for. Made by net/socket.
 //
 // Without helper threads progress() moves the bytes. With helpers each serves its share of the
-// lanes while messages are large, from kLargeMessage on, and progress() the others; helpers ring
+// lanes while messages are larger than kMostServed, and progress() the others; helpers ring
 // the engine's bell when the driver sleeps.
 #pragma once
 #include <array>
@@ -119,7 +119,8 @@ class SocketConnection : public NetConnection, private LaneOwner {
   bool look_at_all_ = true;   // read every lane at the next progress
   bool large_comes_ = false;  // one has begun to arrive on a lane that the driver serves
   uint32_t rounds_ = 0;
-  int64_t came_ns_ = 0, looked_ns_ = 0;  // a receive end's: when something last came, when it looked
+  // A receive end's: when something last came, and when it last looked.
+  int64_t came_ns_ = 0, looked_ns_ = 0;
 
   std::atomic<int> bell_fd_{-1};
   std::atomic<uint32_t> driver_sleeps_{0};

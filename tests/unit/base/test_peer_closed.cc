@@ -172,6 +172,24 @@ struct OwnConnection {
   Fd from, to;
 };
 
+// A network of the calling thread's own, of nothing but lo, which begins up.
+class OwnNetwork {
+ public:
+  OwnNetwork() : alone_(::unshare(CLONE_NEWNET) == 0) { set(true); }
+  bool alone() const { return alone_; }  // and every step was taken
+  void set(bool up) {
+    if (!alone_) return;
+    const Fd any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ifreq lo{};
+    std::memcpy(lo.ifr_name, "lo", 3);
+    lo.ifr_flags = up ? IFF_UP : 0;
+    alone_ = ::ioctl(any.get(), SIOCSIFFLAGS, &lo) == 0;
+  }
+
+ private:
+  bool alone_;
+};
+
 double overdue_within(int fd, double seconds) {
   const Deadline deadline = Deadline::after_seconds(seconds);
   while (unacknowledged_s(fd) == 0 && !deadline.passed()) sleep_until(Deadline::after_ms(50));
@@ -190,28 +208,22 @@ TEST_CASE("who only does not read has acknowledged what there was room for") {
 TEST_CASE("what is sent over a way that has gone is overdue after a second", "[may_skip]") {
   bool alone = false, connected = false;
   double before = -1, after = -1, took = 0;
-  std::thread([&] {  // its network is its own
-    alone = ::unshare(CLONE_NEWNET) == 0;
-    if (!alone) return;
-    const Fd any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    ifreq lo{};
-    std::memcpy(lo.ifr_name, "lo", 3);
-    lo.ifr_flags = IFF_UP;
-    alone = ::ioctl(any.get(), SIOCSIFFLAGS, &lo) == 0;
+  std::thread([&] {
+    OwnNetwork network;
+    alone = network.alone();
     if (!alone) return;
     const OwnConnection cut;
     connected = bool(cut.to);
     if (!connected) return;
     sleep_until(Deadline::after_ms(3000));  // silent for long, which says nothing
     before = unacknowledged_s(cut.from.get());
-    lo.ifr_flags = 0;
-    alone = ::ioctl(any.get(), SIOCSIFFLAGS, &lo) == 0;
+    network.set(false);
+    alone = network.alone();
     const int64_t sent = now_ns();
     cut.fill();
     after = overdue_within(cut.from.get(), 10);
     took = seconds_since(sent);
-  })
-      .join();
+  }).join();
   if (!alone) return collctl::test::skip("this machine allows no network of one's own");
   REQUIRE(connected);
   CHECK(before == 0);
@@ -224,37 +236,31 @@ TEST_CASE("what is sent over a way that has gone is overdue where the other end 
           "[may_skip]") {
   bool alone = false, connected = false, closed = false;
   double at_once = -1, after = -1, taken = -1;
-  std::thread([&] {  // its network is its own
-    alone = ::unshare(CLONE_NEWNET) == 0;
-    const Fd any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    ifreq lo{};
-    std::memcpy(lo.ifr_name, "lo", 3);
-    const auto set = [&](bool up) {
-      lo.ifr_flags = up ? IFF_UP : 0;
-      alone = alone && ::ioctl(any.get(), SIOCSIFFLAGS, &lo) == 0;
-    };
-    set(true);
-    OwnConnection cut;
+  std::thread([&] {
+    OwnNetwork network;
+    alone = network.alone();
+    if (!alone) return;
+    const OwnConnection cut;
     OwnConnection whole;
-    connected = alone && bool(cut.to) && bool(whole.to);
+    connected = bool(cut.to) && bool(whole.to);
     if (!connected) return;
     whole.to.reset();
     whole.fill();
     taken = unacknowledged_s(whole.from.get());
-    set(false);
+    network.set(false);
     cut.fill();
     sleep_until(Deadline::after_ms(800));  // the next time that it is sent is 0.6 s away
-    set(true);
+    network.set(true);
     ::shutdown(cut.to.get(), SHUT_WR);
-    set(false);
+    network.set(false);
+    alone = network.alone();
     tcp_info info{};
     socklen_t size = sizeof info;
     ::getsockopt(cut.from.get(), IPPROTO_TCP, TCP_INFO, &info, &size);
     closed = info.tcpi_state == TCP_CLOSE_WAIT;
     at_once = unacknowledged_s(info);
     after = unacknowledged_s(cut.from.get());
-  })
-      .join();
+  }).join();
   if (!alone) return collctl::test::skip("this machine allows no network of one's own");
   REQUIRE(connected);
   CHECK(taken == 0);  // refused
