@@ -36,6 +36,16 @@ std::atomic_ref<uint32_t> recorded(const FifoEnd& end) {
   return std::atomic_ref<uint32_t>(end.fifo->records[end.slot].bytes);
 }
 
+// Until it was read; ended by the fifo's head, or aborted.
+bool wait_for_lent(CpuWork& work, const LentUntil& lent) {
+  uint64_t seen = load_counter(lent.fifo->head);
+  if (seen >= lent.head) return true;
+  PatientWait wait(work, fifo_wait(*lent.fifo, WaitSide::send, lent.head - 1, &seen, lent.head));
+  while ((seen = load_counter(lent.fifo->head)) < lent.head)
+    if (!wait.turn()) return false;
+  return true;
+}
+
 }  // namespace
 
 CpuBlock::CpuBlock(CpuWork& work, const BlockSpec& spec)
@@ -121,13 +131,34 @@ void CpuBlock::put_lent(FifoEnd& end, const uint8_t* from, uint64_t bytes) {
   publish(end, kSlotLends, true);
 }
 
-// What a ring has in its input or output and sends from there nobody writes again before the peer
-// has it, and messages are not written at all. Other algorithms reduce into what they still send.
+// Whether what is sent from there is not written again before the peer has it: by these algorithms.
+// Of doubling see wait_until_sent(); bruck sends what it moves on.
+bool CpuBlock::may_lend_slices() const {
+  switch (work_.work.algorithm) {
+    case AlgorithmId::ring:
+    case AlgorithmId::pairwise:
+    case AlgorithmId::doubling:
+    case AlgorithmId::halving:
+    case AlgorithmId::tree:
+    case AlgorithmId::rooted_tree:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Doubling in place puts the sum where it lies that was lent to this peer.
+bool CpuBlock::wait_until_sent() {
+  const std::vector<LentUntil>& all = work_.context.lent;
+  if (work_.work.algorithm != AlgorithmId::doubling || input_ != output_ || send_count_ != 1 ||
+      all.empty() || all.back().fifo != send_[0].fifo)
+    return true;
+  return wait_for_lent(work_, all.back());
+}
+
 bool CpuBlock::lends_slice(const Motion& motion, uint64_t bytes) const {
-  const AlgorithmId algorithm = work_.work.algorithm;
   return send_count_ == 1 && (send_[0].fifo->flags & kFifoSendsLent) != 0 &&
-         bytes >= kLentSliceBytes &&
-         (algorithm == AlgorithmId::ring || algorithm == AlgorithmId::pairwise) &&
+         bytes >= kLentSliceBytes && may_lend_slices() &&
          (motion.out != nullptr || (!motion.receive && motion.divisor <= 1));
 }
 
@@ -156,13 +187,7 @@ bool CpuBlock::borrow(uint8_t* to, uint64_t bytes) {
 
 void end_lending(CpuWork& work) {
   std::vector<LentUntil>& all = work.context.lent;
-  for (const LentUntil& lent : all) {
-    uint64_t seen = load_counter(lent.fifo->head);
-    if (seen >= lent.head) continue;
-    PatientWait wait(work, fifo_wait(*lent.fifo, WaitSide::send, lent.head - 1, &seen, lent.head));
-    while ((seen = load_counter(lent.fifo->head)) < lent.head && wait.turn()) {
-    }
-  }
+  for (const LentUntil& lent : all) wait_for_lent(work, lent);
   if (work.failed()) {
     // Before the caller may write there again.
     for (const LentUntil& lent : all)
@@ -181,6 +206,7 @@ bool CpuBlock::move_simple_slice(const Motion& motion, uint64_t bytes) {
     if (!wait_for_data(recv_[i]) || !has_size(recv_[i], bytes)) return false;
   for (int i = 0; i < sends; ++i)
     if (!wait_for_slot(send_[i])) return false;
+  if (recvs > 0 && motion.out != nullptr && !wait_until_sent()) return false;
   const FaultKind fault = due_fault(motion);
   if (work_.failed()) return false;
 

@@ -101,6 +101,8 @@ class CpuBlock {
 
   void move(const Motion& motion, uint64_t n);
   bool lend(const uint8_t* from, uint64_t bytes);
+  bool may_lend_slices() const;
+  bool wait_until_sent();
   bool lends_slice(const Motion& motion, uint64_t bytes) const;
   void put_lent(FifoEnd& end, const uint8_t* from, uint64_t bytes);
   bool borrow(uint8_t* to, uint64_t bytes);

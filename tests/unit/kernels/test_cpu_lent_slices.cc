@@ -118,6 +118,10 @@ std::vector<Case> large_cases(int nranks) {
        {Collective::all_to_all, Collective::send_recv, Collective::gather, Collective::scatter})
     add(AlgorithmId::pairwise, collective);
   add(AlgorithmId::doubling, Collective::all_reduce);
+  add(AlgorithmId::halving, Collective::reduce_scatter);
+  add(AlgorithmId::tree, Collective::all_reduce);
+  add(AlgorithmId::rooted_tree, Collective::broadcast);
+  add(AlgorithmId::rooted_tree, Collective::reduce);
   return cases;
 }
 
