@@ -8,7 +8,7 @@
 #include "transport/net/ib/devices.h"
 #include "transport/net/ib/ib.h"
 #include "transport/net/plugin/half.h"
-#include "transport/net/socket.h"
+#include "transport/net/socket/socket.h"
 
 namespace collctl::transport {
 

@@ -15,7 +15,7 @@
 #include "tests/unit/transport/block.h"
 #include "transport/edge.h"
 #include "transport/net/greeting.h"
-#include "transport/net/socket_lane.h"
+#include "transport/net/socket/lane.h"
 
 namespace faults_tests {
 

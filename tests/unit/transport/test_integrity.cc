@@ -7,7 +7,7 @@
 #include "base/stream_mac.h"
 #include "tests/catch.h"
 #include "tests/unit/transport/block.h"
-#include "transport/net/socket_lane.h"
+#include "transport/net/socket/lane.h"
 #include "transport/table/nets.h"
 
 namespace integrity_tests {

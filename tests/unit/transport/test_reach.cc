@@ -3,7 +3,7 @@
 
 #include "tests/catch.h"
 #include "transport/edge.h"
-#include "transport/net/socket.h"
+#include "transport/net/socket/socket.h"
 #include "transport/table/transports.h"
 
 namespace reach_tests {

@@ -5,7 +5,7 @@
 #include "base/socket.h"
 #include "base/wait.h"
 #include "tests/catch.h"
-#include "transport/net/socket_lane.h"
+#include "transport/net/socket/lane.h"
 
 namespace socket_lane_tests {
 

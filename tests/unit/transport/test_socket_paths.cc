@@ -1,6 +1,6 @@
 // Which interfaces a socket connection runs between.
 #include "tests/catch.h"
-#include "transport/net/socket_paths.h"
+#include "transport/net/socket/paths.h"
 
 namespace socket_paths_tests {
 

@@ -1,7 +1,7 @@
 // A network connection over TCP: one or several sockets (lanes), message n of a stream travels
 // whole on lane n % lanes. The receive end tells on lane 0 how many receives it posted again
 // (credit, told for half a window at once), so the send end never has more messages in flight than
-// there are receives for. Made by net/socket.
+// there are receives for. Made by socket.h.
 //
 // Without helper threads progress() moves the bytes. With helpers each serves its share of the
 // lanes while messages are larger than kMostServed, and progress() the others; helpers ring
@@ -13,7 +13,7 @@
 #include <optional>
 
 #include "transport/net/net.h"
-#include "transport/net/socket_lane.h"
+#include "transport/net/socket/lane.h"
 
 namespace collctl::transport {
 

@@ -1,11 +1,11 @@
-#include "transport/net/lane_helper.h"
+#include "transport/net/socket/lane_helper.h"
 
 #include <algorithm>
 
 #include "base/bell.h"
 #include "base/numa.h"
 #include "base/wait.h"
-#include "transport/net/socket_connection.h"
+#include "transport/net/socket/connection.h"
 
 namespace collctl::transport {
 namespace {

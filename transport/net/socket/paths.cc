@@ -1,4 +1,4 @@
-#include "transport/net/socket_paths.h"
+#include "transport/net/socket/paths.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,4 +1,4 @@
-#include "transport/net/socket.h"
+#include "transport/net/socket/socket.h"
 
 #include <algorithm>
 
@@ -8,10 +8,10 @@
 #include "base/printable.h"
 #include "transport/device/device.h"
 #include "transport/edge.h"
-#include "transport/net/lane_helper.h"
 #include "transport/net/rendezvous.h"
-#include "transport/net/socket_connection.h"
-#include "transport/net/socket_paths.h"
+#include "transport/net/socket/connection.h"
+#include "transport/net/socket/lane_helper.h"
+#include "transport/net/socket/paths.h"
 
 namespace collctl::transport {
 

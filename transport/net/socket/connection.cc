@@ -1,4 +1,4 @@
-#include "transport/net/socket_connection.h"
+#include "transport/net/socket/connection.h"
 
 #include <linux/tcp.h>
 #include <net/if.h>
@@ -16,7 +16,7 @@
 #include "base/format.h"
 #include "base/peer_closed.h"
 #include "base/socket.h"
-#include "transport/net/lane_helper.h"
+#include "transport/net/socket/lane_helper.h"
 
 namespace collctl::transport {
 

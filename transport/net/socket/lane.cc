@@ -1,4 +1,4 @@
-#include "transport/net/socket_lane.h"
+#include "transport/net/socket/lane.h"
 
 #include <algorithm>
 #include <bit>
