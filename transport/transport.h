@@ -154,6 +154,8 @@ class Link {
   // The engine that drives this link has an eventfd: fifos carry it as bell_fd, helper threads of
   // the link ring it.
   virtual void attach_bell(int) {}
+  // An operation has failed: what is received from now on goes into slots alone.
+  virtual void take_back() {}
   // The clean end: the peer is told, so that closing afterwards is not a failure there.
   virtual void say_goodbye() {}
 };

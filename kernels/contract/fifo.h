@@ -14,9 +14,11 @@
 //     line may ask there how many there are.
 // Simple with kFifoLends or kFifoSendsLent: a record of kSlotLends says that the slot holds a Lent
 // instead of data. The producer keeps that memory as it is until the slot is freed; when it gives
-// up before, it writes kSlotTakenBack, and what was read meanwhile is void. Ownership: the Link
-// that made it owns all memory and outlives every use. `step` is this end's own count, loaded when
-// a block opens the fifo and stored back when it closes.
+// up before, it writes kSlotTakenBack, and what was read meanwhile is void. Simple with
+// kFifoPlaces: the consumer may say where it wants the data of a step (Place) as long as that has
+// not come; a record with kSlotPlaced says that it lies there and not in the slot. Ownership: the
+// Link that made it owns all memory and outlives every use. `step` is this end's own count, loaded
+// when a block opens the fifo and stored back when it closes.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -45,6 +47,14 @@ struct Lent {
 };
 inline constexpr uint32_t kSlotLends = 1u << 31, kSlotTakenBack = kSlotLends | 1;
 
+// Where a consumer wants a step's data: memory of its process, of just as many bytes as will come.
+struct Place {
+  uint64_t step;  // + 1; 0: none. Written last, with release
+  uint64_t address;
+  uint64_t bytes;
+};
+inline constexpr uint32_t kSlotPlaced = 1u << 30;
+
 struct SlotRecord {
   uint32_t bytes;  // of the slot that are in use, or kSlotLends (wire bytes: for LL, 16 x lines)
   uint32_t reduction;  // kFifoReduces: the work's reduction_code()
@@ -67,6 +77,9 @@ inline constexpr uint8_t kFifoLends = 8;
 // arrives as one that was copied into its slot.
 inline constexpr uint8_t kFifoSendsLent = 16;
 
+// At the consumer: the proxy receives where it wants the data.
+inline constexpr uint8_t kFifoPlaces = 32;
+
 struct Fifo {
   uint8_t* slots;
   uint64_t* tail;
@@ -84,7 +97,10 @@ struct Fifo {
   Protocol protocol;
   uint8_t flags;
   int32_t process;  // kFifoLends, at the consumer: the producer's
-  uint64_t seen;    // GPU: the other side's counter as it was last read, which is behind PCIe
+  union {
+    uint64_t seen;  // GPU: the other side's counter as it was last read, which is behind PCIe
+    Place* places;  // kFifoPlaces: by slot
+  };
 };
 static_assert(sizeof(Fifo) == 88 && offsetof(Fifo, step) == 48);
 

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/peer_memory.h"
 #include "kernels/algo/ids.h"
@@ -34,6 +35,11 @@ uint32_t ll_wire_bytes(const FifoEnd& end, uint64_t bytes) {
 }
 std::atomic_ref<uint32_t> recorded(const FifoEnd& end) {
   return std::atomic_ref<uint32_t>(end.fifo->records[end.slot].bytes);
+}
+
+bool is_placed(const FifoEnd& end) {
+  return (end.fifo->flags & kFifoPlaces) != 0 &&
+         (recorded(end).load(std::memory_order_relaxed) & kSlotPlaced) != 0;
 }
 
 // Until it was read; ended by the fifo's head, or aborted.
@@ -92,8 +98,10 @@ void CpuBlock::move(const Motion& motion, uint64_t n) {
   const uint64_t each = slices.elements_each * work_.element_bytes;
   uint64_t left = n * work_.element_bytes;
   Motion slice = motion;
+  const bool places = !ll && wants_places(motion);
   while (left > 0) {
     const uint64_t bytes = left < each ? left : each;
+    if (places) place_slices(slice.out, left, each);
     if (!(ll ? move_ll_slice(slice, bytes) : move_simple_slice(slice, bytes))) return;
     left -= bytes;
     if (slice.in != nullptr) slice.in += bytes;
@@ -185,6 +193,38 @@ bool CpuBlock::borrow(uint8_t* to, uint64_t bytes) {
   return true;
 }
 
+// The two halves of a split tree share a context: neither keeps account there.
+bool CpuBlock::has_halves() const {
+  return work_.work.algorithm == AlgorithmId::tree_split ||
+         work_.work.algorithm == AlgorithmId::collnet;
+}
+
+// What is received as it is. (A fault is put into it on its way out of the slot.)
+bool CpuBlock::wants_places(const Motion& motion) const {
+  return motion.receive && motion.in == nullptr && motion.out != nullptr && recv_count_ == 1 &&
+         (recv_[0].fifo->flags & kFifoPlaces) != 0 && !has_halves() && !work_.fault_armed &&
+         work_.context.take_back != nullptr;
+}
+
+// The slices of a verb that are not received yet, as many as there are slots.
+void CpuBlock::place_slices(uint8_t* to, uint64_t bytes, uint64_t each) {
+  FifoEnd& end = recv_[0];
+  const Fifo& fifo = *end.fifo;
+  for (uint64_t step = end.step; step < end.step + fifo.slot_count && bytes > 0; ++step) {
+    const uint64_t piece = bytes < each ? bytes : each;
+    if (step >= end.placed && piece >= kLentSliceBytes) {
+      Place& place = fifo.places[step % fifo.slot_count];
+      place.address = reinterpret_cast<uintptr_t>(to);
+      place.bytes = piece;
+      std::atomic_ref(place.step).store(step + 1, std::memory_order_release);
+      end.placed = step + 1;
+      work_.context.placed = true;
+    }
+    to += piece;
+    bytes -= piece;
+  }
+}
+
 void end_lending(CpuWork& work) {
   std::vector<LentUntil>& all = work.context.lent;
   for (const LentUntil& lent : all) wait_for_lent(work, lent);
@@ -214,20 +254,20 @@ bool CpuBlock::move_simple_slice(const Motion& motion, uint64_t bytes) {
   void* destinations[kMaxFanOut + 1];
   int destination_count = 0;
   for (int i = 0; i < recvs; ++i) received[i] = recv_[i].data();
+  const bool placed = recvs == 1 && is_placed(recv_[0]);
+  Motion rest = motion;
+  if (placed) received[0] = std::exchange(rest.out, nullptr);
   const bool lends = sends > 0 && lends_slice(motion, bytes);
-  if (motion.out != nullptr) destinations[destination_count++] = motion.out;
+  if (rest.out != nullptr) destinations[destination_count++] = rest.out;
   for (int i = 0; i < sends && !lends; ++i) destinations[destination_count++] = send_[i].data();
-  // The two halves of a split tree share a context, and so its pace.
   const bool paced = sends > 0 && !lends && fault == FaultKind::none && bytes >= kStreamedBytes &&
-                     (send_[0].fifo->flags & kFifoProxyReads) == 0 &&
-                     work_.work.algorithm != AlgorithmId::tree_split &&
-                     work_.work.algorithm != AlgorithmId::collnet;
+                     (send_[0].fifo->flags & kFifoProxyReads) == 0 && !has_halves();
   if (paced && recvs == 0 && destination_count == 1 && motion.divisor <= 1)
     work_.context.pace.copy(destinations[0], motion.in, bytes);
   else if (paced && work_.context.pace.streams())
-    combine_and_stream(motion, received, recvs, destinations, destination_count, bytes);
+    combine_and_stream(rest, received, recvs, destinations, destination_count, bytes);
   else
-    combine(motion, received, recvs, destinations, destination_count, bytes, fault);
+    combine(rest, received, recvs, destinations, destination_count, bytes, fault);
 
   if (lends)
     put_lent(send_[0], motion.out != nullptr ? motion.out : motion.in, bytes);
@@ -372,7 +412,7 @@ bool CpuBlock::wait_for_data(FifoEnd& end) {
 // bytes of another slice.
 bool CpuBlock::has_size(const FifoEnd& end, uint64_t bytes) {
   if (end.fifo->records == nullptr) return true;
-  const uint64_t sent = end.fifo->records[end.slot].bytes;
+  const uint64_t sent = end.fifo->records[end.slot].bytes & ~kSlotPlaced;
   return sent == bytes || wrong_size(end, sent, bytes);
 }
 

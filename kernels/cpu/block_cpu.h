@@ -18,6 +18,7 @@ namespace collctl::kernels {
 // one step, and the work ends when all were read.
 inline constexpr uint64_t kLentBytes = 4 << 20;
 // Where a proxy sends out of any memory, a slice from here on. The work ends when it was sent.
+// Likewise what a proxy can receive into any memory.
 inline constexpr uint64_t kLentSliceBytes = 16 << 10;
 // Waits until what the work has lent was read; takes it back where the work failed.
 void end_lending(CpuWork& work);
@@ -29,7 +30,8 @@ struct FifoEnd {
   uint64_t step = 0;
   uint64_t seen = 0;
   uint32_t slot = 0;
-  uint32_t due = 0;  // receive, LL: wire bytes that this step has to bring
+  uint32_t due = 0;     // receive, LL: wire bytes that this step has to bring
+  uint64_t placed = 0;  // receive: the step behind the last one that has a place
 
   void open(Fifo* f) {
     fifo = f;
@@ -106,6 +108,9 @@ class CpuBlock {
   bool lends_slice(const Motion& motion, uint64_t bytes) const;
   void put_lent(FifoEnd& end, const uint8_t* from, uint64_t bytes);
   bool borrow(uint8_t* to, uint64_t bytes);
+  bool has_halves() const;
+  bool wants_places(const Motion& motion) const;
+  void place_slices(uint8_t* to, uint64_t bytes, uint64_t each);
   bool move_simple_slice(const Motion& motion, uint64_t bytes);
   bool move_ll_slice(const Motion& motion, uint64_t bytes);
   bool move_ll_piece(const Motion& motion, uint64_t at, uint64_t bytes, FaultKind fault);

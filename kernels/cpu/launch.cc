@@ -1,5 +1,7 @@
 #include "kernels/cpu/launch.h"
 
+#include <utility>
+
 #include "kernels/algo/algorithms.h"
 #include "kernels/algo/dispatch.h"
 #include "kernels/cpu/block_cpu.h"
@@ -23,6 +25,8 @@ bool run_work(const Work& work, const ChannelLinks& links, CpuContext& context) 
   }
   COLL_CHECK_NOTE(run_algorithm(backend, work), "the algorithm does not support the collective");
   if (!context.lent.empty()) end_lending(running);
+  if (std::exchange(context.placed, false) && running.failed())
+    context.take_back(context.assist_argument);
   return !running.failed();
 }
 

@@ -68,6 +68,9 @@ struct CpuContext {
   // doorbell moves, at most until `until_ns`. Before any other sleep it is called with 0: another
   // thread must move the links meanwhile.
   void (*assist_sleep)(void*, int64_t until_ns) = nullptr;
+  // Called when a work that said where it wants slices has failed: once it returns nothing is
+  // written there any more.
+  void (*take_back)(void*) = nullptr;
   void* assist_argument = nullptr;
   HelperPool* helpers = nullptr;
   const FlatRange* flat = nullptr;  // of works whose buffers are shared (shared_block.h)
@@ -75,6 +78,7 @@ struct CpuContext {
   Fault fault;
   StagePace pace;
   std::vector<LentUntil> lent;   // of the work that runs
+  bool placed = false;           // it has said where it wants a slice
   std::vector<uint8_t> scratch;  // Work::scratch, as much as any work has needed yet
   Report report{};               // filled when run_work returns false
 };

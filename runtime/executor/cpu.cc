@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include "base/check.h"
 #include "base/format.h"
@@ -104,6 +105,7 @@ CpuExecutor::Channel& CpuExecutor::channel(size_t index) {
   if (wire_.proxied() && c.context.assist == nullptr) {
     c.context.assist = &ProxyEngine::assist_hook;
     c.context.assist_sleep = &ProxyEngine::assist_sleep_hook;
+    c.context.take_back = &ProxyEngine::take_back_hook;
     c.context.assist_argument = options_.proxy;
   }
   return c;
@@ -114,6 +116,7 @@ bool CpuExecutor::run_work(Channel& c, const kernels::Work& work) {
     if (kernels::run_work(work, *c.links, c.context)) return true;
   } catch (const std::exception& thrown) {
     c.missing = base::thrown_error(thrown);
+    if (std::exchange(c.context.placed, false)) c.context.take_back(c.context.assist_argument);
   }
   give_up(c);
   return false;

@@ -264,6 +264,12 @@ void ProxyEngine::finish_operation() {
   base::ring_bell(s.control.get());
 }
 
+void ProxyEngine::take_back() {
+  State& s = *state_;
+  const std::scoped_lock lock(s.driver);
+  for (State::Driven& driven : s.links) driven.link->take_back();
+}
+
 void ProxyEngine::busy(bool begins) {
   State& s = *state_;
   const int before = s.operations.fetch_add(begins ? 1 : -1, std::memory_order_acq_rel);
@@ -284,6 +290,10 @@ void ProxyEngine::assist_sleep_hook(void* engine, int64_t until_ns) {
   auto* self = static_cast<ProxyEngine*>(engine);
   if (until_ns == 0) return self->hand_back();
   self->assist_sleep(until_ns);
+}
+
+void ProxyEngine::take_back_hook(void* engine) {
+  static_cast<ProxyEngine*>(engine)->take_back();
 }
 
 // --- the end ---

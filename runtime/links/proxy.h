@@ -65,6 +65,9 @@ class ProxyEngine : public transport::NetAcceptor {
   // The end of an operation in a block thread: sends what was published last and tells freed slots;
   // the engine's thread takes over if that is not all done.
   void finish_operation();
+  // An operation of a block thread has failed: what the links were to receive into its memory goes
+  // nowhere any more. Waits for who drives, 50 ms at most.
+  void take_back();
   // An operation of a GPU begins (true) or is over (false); calls are counted. Any thread.
   void busy(bool begins);
   // The engine's thread runs on this NUMA node from now on, as far as it may: the GPU's, whose
@@ -74,6 +77,7 @@ class ProxyEngine : public transport::NetAcceptor {
   // until_ns 0 is hand_back().
   static bool assist_hook(void* engine);
   static void assist_sleep_hook(void* engine, int64_t until_ns);
+  static void take_back_hook(void* engine);
 
   // Until all that was published has been sent, a link has failed (on_error) or the communicator
   // was aborted; code deadline as of stop(). Nothing may publish meanwhile.

@@ -35,7 +35,8 @@ inline constexpr NetRequest kNoRequest = ~0u;
 
 struct NetDone {
   bool done = false;
-  uint32_t bytes = 0;  // of the message; receives only
+  uint32_t bytes = 0;   // of the message; receives only
+  bool placed = false;  // it lies where receive_at() said
 };
 
 class NetConnection {
@@ -62,6 +63,11 @@ class NetConnection {
   // Sends may be out of any memory of this process, which may be gone by then where an operation
   // has failed; only progress() and flush() look there.
   virtual bool sends_from_anywhere() const { return false; }
+  // Whether receive_at() can do anything.
+  virtual bool receives_anywhere() const { return false; }
+  // A message that was not yet begun goes there if it has just so many bytes, and not to where its
+  // receive was posted. Null: it does not, nor what is left of it.
+  virtual void receive_at(NetRequest, void* /*data*/, uint32_t /*bytes*/) {}
   virtual Result<NetRequest> post_send(int stream, const void* data, uint32_t bytes,
                                        uint64_t memory) = 0;
   virtual Result<NetRequest> post_recv(int stream, void* data, uint32_t capacity,

@@ -144,6 +144,11 @@ Status NetLink::make_stage(Protocol protocol, void* block, const FifoLayout& lay
   stage.fifo.flags = sending() ? kernels::kFifoProxyReads : kernels::kFifoProxyWrites;
   if (sending() && protocol == Protocol::simple && connection_->sends_from_anywhere())
     stage.fifo.flags |= kernels::kFifoSendsLent;
+  if (!sending() && protocol == Protocol::simple && connection_->receives_anywhere()) {
+    stage.fifo.flags |= kernels::kFifoPlaces;
+    stage.places.resize(geometry.slot_count);
+    stage.fifo.places = stage.places.data();
+  }
   stage.requests.resize(geometry.slot_count, kNoRequest);
   // The rank whose data it is can wake this one's driver.
   if (spec_.relay != nullptr)
@@ -192,6 +197,7 @@ Status NetLink::move(Result<bool> (NetConnection::*carry)(), bool& moved) {
   for (Stage* stage : used_) {
     stage->seen = limit(*stage);
     if (stage->posted < stage->seen) COLL_TRY(post(*stage, moved));
+    if (!stage->places.empty()) pass_on_places(*stage);
   }
   COLL_ASSIGN(const bool carried, (connection_.get()->*carry)());
   moved |= carried;
@@ -262,12 +268,37 @@ Result<NetRequest> NetLink::post_recv(Stage& stage) {
   return connection_->post_recv(int(stage.fifo.protocol), to, capacity, stage.memory);
 }
 
+void NetLink::pass_on_places(Stage& stage) {
+  if (taken_back_) return;
+  stage.placed = std::max(stage.placed, stage.done);
+  for (; stage.placed < stage.posted; ++stage.placed) {
+    const uint32_t index = stage.index(stage.placed);
+    kernels::Place& place = stage.places[index];
+    // Pairs with the release of the block: the rest is written.
+    if (std::atomic_ref(place.step).load(std::memory_order_acquire) != stage.placed + 1) return;
+    if (place.bytes <= stage.fifo.slot_bytes)
+      connection_->receive_at(
+          stage.requests[index],
+          reinterpret_cast<void*>(place.address),  // NOLINT(performance-no-int-to-ptr)
+          uint32_t(place.bytes));
+  }
+}
+
+void NetLink::take_back() {
+  for (Stage* stage : used_) {
+    if (stage->places.empty()) continue;
+    for (uint64_t step = stage->done; step < stage->posted; ++step)
+      connection_->receive_at(stage->requests[stage->index(step)], nullptr, 0);
+  }
+  taken_back_ = true;
+}
+
 Status NetLink::complete(Stage& stage, bool& moved) {
   const uint64_t first = stage.done;
   while (stage.done < stage.posted) {
     COLL_ASSIGN(const NetDone result, connection_->test(stage.requests[stage.index(stage.done)]));
     if (!result.done) break;
-    if (!sending()) COLL_TRY(announce(stage, result.bytes));
+    if (!sending()) COLL_TRY(announce(stage, result));
     ++stage.done;
   }
   if (stage.done == first) return {};
@@ -276,8 +307,9 @@ Status NetLink::complete(Stage& stage, bool& moved) {
   return {};
 }
 
-Status NetLink::announce(Stage& stage, uint32_t bytes) {
+Status NetLink::announce(Stage& stage, const NetDone& arrived) {
   const uint64_t step = stage.done;
+  const uint32_t bytes = arrived.bytes;
   const uint32_t line = stage.line_bytes() / (stage.is_ll() ? 2 : 1);
   if (bytes % line != 0)
     return Error(ErrorCode::lost, format("{} sent {} bytes, but whole {}-byte lines were expected",
@@ -290,7 +322,8 @@ Status NetLink::announce(Stage& stage, uint32_t bytes) {
     unpack_lines(stage.staging + at, bytes / 8,
                  {stage.slot(step), stage.fifo.slot_bytes, stage.fifo.slot_count, step});
   } else {
-    stage.fifo.records[stage.index(step)].bytes = bytes;
+    stage.fifo.records[stage.index(step)].bytes =
+        arrived.placed ? bytes | kernels::kSlotPlaced : bytes;
   }
   publish(stage.fifo.tail, step + 1, stage.fifo.consumer_sleeps);
   return {};

@@ -3,8 +3,9 @@
 // the receive end posts every free slot, and announces what arrived (Simple: tail; LL: whole lines
 // with this end's flags, the wire carries data only). LL128's lines go from GPU memory to GPU
 // memory as they are, and the receiving kernel takes them as they arrive: only networks that write
-// such memory in order carry it. Made by net_transport. Threads: as transport.h, progress by one
-// driver. Owns its slots and its connection.
+// such memory in order carry it. Where the connection can, Simple's data is sent out of the rank's
+// own memory and received there (fifo.h: Lent, Place). Made by net_transport. Threads: as
+// transport.h, progress by one driver. Owns its slots and its connection.
 #pragma once
 #include <atomic>
 
@@ -43,6 +44,7 @@ class NetLink : public Link {
   uint64_t carrying_ns() const override { return carried_ns_.load(std::memory_order_relaxed); }
   bool drained() const override;
   void attach_bell(int fd) override;
+  void take_back() override;
   void say_goodbye() override { connection_->say_goodbye(); }
 
  private:
@@ -57,6 +59,8 @@ class NetLink : public Link {
     uint64_t lent = 0;                 // send: behind the last posted step that lies with the rank
     uint64_t memory = 0;               // registration
     uint8_t* staging = nullptr;        // receive, LL: packed data before it becomes lines
+    std::vector<kernels::Place> places;  // receive, Simple: by slot, where that can be elsewhere
+    uint64_t placed = 0;                 // steps whose place the network knows, or that have none
     bool is_ll() const { return fifo.protocol == kernels::Protocol::ll; }
     uint32_t line_bytes() const {
       return is_ll() ? 16 : fifo.protocol == kernels::Protocol::ll128 ? 128 : 1;
@@ -81,8 +85,9 @@ class NetLink : public Link {
   Status post(Stage& stage, bool& moved);
   Result<NetRequest> post_send(Stage& stage);
   Result<NetRequest> post_recv(Stage& stage);
+  void pass_on_places(Stage& stage);
   Status complete(Stage& stage, bool& moved);
-  Status announce(Stage& stage, uint32_t bytes);
+  Status announce(Stage& stage, const NetDone& arrived);
   Result<Progress> move_by(Result<bool> (NetConnection::*carry)());
   Status move(Result<bool> (NetConnection::*carry)(), bool& moved);
   // An operation that failed has taken back what was not sent; from then on nothing goes out: its
@@ -99,7 +104,7 @@ class NetLink : public Link {
   DeviceSlots on_device_;
   Stage stages_[kernels::kProtocolCount];
   std::vector<Stage*> used_;  // of them
-  bool withdrawn_ = false;
+  bool withdrawn_ = false, taken_back_ = false;
   // With Services::timed: the last look, and whether there was something to carry then.
   bool timed_ = false, carries_ = false;
   int64_t looked_ns_ = 0;

@@ -1,5 +1,5 @@
-// Slices that a proxy sends out of a rank's own memory: what the peer gets, however late it is
-// sent, and what becomes of those that are not.
+// Slices that a proxy sends out of a rank's own memory, or receives into it: what the peer gets,
+// however late it is sent and wherever it comes, and what becomes of those that do not.
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -15,7 +15,7 @@ using namespace cpu_tests;
 namespace {
 
 // The way of every pair through a proxy that sends what is lent out of its own memory, as late as
-// it may: only when it has nothing else to do for a while.
+// it may, only when it has nothing else to do for a while, and receives where the peer wants it.
 class LateProxies {
  public:
   explicit LateProxies(FifoFixture& fixture) {
@@ -37,12 +37,14 @@ class LateProxies {
     thread_.join();
   }
   uint64_t lent() const { return lent_; }
+  uint64_t placed() const { return placed_; }
 
  private:
   struct Way {
     Connection own;  // the sender's
     Connection* there = nullptr;
-    std::atomic<uint64_t>* lent = nullptr;
+    std::atomic<uint64_t>*lent = nullptr, *placed = nullptr;
+    std::vector<Place> places;
     uint64_t step = 0;
 
     static std::atomic_ref<uint64_t> word(uint64_t& counter) { return std::atomic_ref(counter); }
@@ -63,8 +65,13 @@ class LateProxies {
         bytes = uint32_t(of.bytes);
         ++*lent;
       }
-      std::memcpy(there->slots + slot * to.slot_bytes, from, bytes);
-      there->records[slot].bytes = bytes;
+      const Place& place = places[slot];
+      const bool wanted = word(const_cast<uint64_t&>(place.step)).load() == step + 1;
+      if (wanted) ++*placed;
+      std::memcpy(
+          wanted ? reinterpret_cast<uint8_t*>(place.address) : there->slots + slot * to.slot_bytes,
+          from, bytes);
+      there->records[slot].bytes = wanted ? bytes | kSlotPlaced : bytes;
       ++step;
       word(own.counters.head).store(step);
       word(there->counters.tail).store(step);
@@ -78,6 +85,10 @@ class LateProxies {
     way->own.make(fixture.geometry, from, to, 0, Protocol::simple);
     way->own.sender.flags = kFifoProxyReads | kFifoSendsLent;
     way->lent = &lent_;
+    way->placed = &placed_;
+    way->places.resize(way->own.sender.slot_count);
+    way->there->receiver.flags |= kFifoPlaces;
+    way->there->receiver.places = way->places.data();
     // The sender's end is the proxy's; the proxy writes what was the sender's.
     const_cast<Fifo**>(fixture.links(from).send)[to * kProtocolCount + int(Protocol::simple)] =
         &way->own.sender;
@@ -85,7 +96,7 @@ class LateProxies {
   }
 
   std::vector<std::unique_ptr<Way>> ways_;
-  std::atomic<uint64_t> lent_{0};
+  std::atomic<uint64_t> lent_{0}, placed_{0};
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };
@@ -118,6 +129,7 @@ std::vector<Case> large_cases(int nranks) {
        {Collective::all_to_all, Collective::send_recv, Collective::gather, Collective::scatter})
     add(AlgorithmId::pairwise, collective);
   add(AlgorithmId::doubling, Collective::all_reduce);
+  add(AlgorithmId::tree_split, Collective::all_reduce);
   add(AlgorithmId::halving, Collective::reduce_scatter);
   add(AlgorithmId::tree, Collective::all_reduce);
   add(AlgorithmId::rooted_tree, Collective::broadcast);
@@ -134,7 +146,34 @@ TEST_CASE("what a proxy sends late out of a rank's memory is what it was", "[len
     const LateProxies proxies(fixture);
     CHECK(run_cases(fixture, large_cases(n)) == "");
     CHECK(proxies.lent() > 0);
+    CHECK(proxies.placed() > 0);
   }
+}
+
+TEST_CASE("a place is taken back when the work fails, and not when it ends well", "[lending]") {
+  FifoFixture fixture({.nranks = 2, .slot_data_bytes = kLargeSlot});
+  Connection& c = fixture.connection(0, 1, Protocol::simple);
+  std::vector<Place> places(c.receiver.slot_count);
+  c.receiver.flags |= kFifoPlaces;
+  c.receiver.places = places.data();
+  Operation operation({.collective = Collective::broadcast, .count = 12000, .chunk_bytes = 65536},
+                      1, 2);
+  CpuContext context = fixture.context();
+  context.op_timeout_ns = kShortTimeoutNs;
+  int taken_back = 0;
+  context.assist_argument = &taken_back;
+  context.take_back = [](void* count) { ++*static_cast<int*>(count); };
+  CHECK_FALSE(run_work(operation.work(), fixture.links(1), context));
+  CHECK(taken_back == 1);
+  CHECK(places[0].step == 1);  // and the rest of the chunk
+  CHECK(places[1].step == 2);
+  CHECK(places[1].address == places[0].address + places[0].bytes);
+  CHECK(places[0].bytes + places[1].bytes == 12000 * element_size(DataType::float32));
+
+  for (size_t i = 0; i < 2; ++i) c.records[i].bytes = uint32_t(places[i].bytes);
+  c.counters.tail = 2;
+  CHECK(run_work(operation.work(), fixture.links(1), context));
+  CHECK(taken_back == 1);
 }
 
 TEST_CASE("a slice that is not sent in time is taken back from the proxy", "[lending]") {

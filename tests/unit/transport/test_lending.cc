@@ -169,6 +169,99 @@ TEST_CASE("what was taken back before it was sent does not go out", "[lending]")
   }
 }
 
+// --- and received where the receiver wants it ---
+
+namespace {
+
+// From before the sender puts it; the step it has now, plus `ahead`.
+void want(Fifo& in, std::span<uint8_t> at, uint64_t ahead = 0) {
+  const uint64_t step = in.step + ahead;
+  kernels::Place& place = in.places[step % in.slot_count];
+  place.address = reinterpret_cast<uintptr_t>(at.data());
+  place.bytes = at.size();
+  std::atomic_ref(place.step).store(step + 1, std::memory_order_release);
+}
+
+uint32_t record_of(const Fifo& in, uint64_t step) {
+  return in.records[step % in.slot_count].bytes;
+}
+
+}  // namespace
+
+TEST_CASE("sockets receive where a slice is wanted, if they know in time", "[lending]") {
+  for (const int sockets : {1, 3}) {
+    CAPTURE(sockets);
+    Rig rig({.name = "net", .sockets = sockets});
+    REQUIRE(rig.open({4096, 4}, {1024, 4}));
+    // By hand, so that the places are there first.
+    rig.receiver.engine->remove(rig.receiver.link.get());
+    Fifo &out = *rig.out(Protocol::simple), &in = *rig.in(Protocol::simple);
+    CHECK(in.flags == (kernels::kFifoProxyWrites | kernels::kFifoPlaces));
+    CHECK((rig.in(Protocol::ll)->flags & kernels::kFifoPlaces) == 0);
+    CHECK((out.flags & kernels::kFifoPlaces) == 0);
+    std::vector<uint8_t> data[2], wanted[2], got;
+    for (uint64_t step = 0; step < 40; step += 2) {
+      // Both of a pair, one that has another size, or only the second: then it is not known yet
+      // when the first comes.
+      const uint64_t kind = step / 2 % 4;
+      for (size_t i = 0; i < 2; ++i) {
+        pattern(data[i], step % 3 == 0 ? 4096 : 17 * step + 1, step + i);
+        wanted[i].assign(data[i].size() + (kind == 1 ? 1 : 0), 0xEE);
+        if (kind < 2 || i == 1) want(in, wanted[i], i);
+        REQUIRE(put(out, data[i], soon()));
+      }
+      for (size_t i = 0; i < 2; ++i) {
+        CAPTURE(step, i);
+        REQUIRE(wait_ready(in, nullptr, soon(), {}, [&] {
+          REQUIRE(rig.receiver.link->progress());
+          return load64(in.tail) > step + i;
+        }));
+        const bool placed = (record_of(in, step + i) & kernels::kSlotPlaced) != 0;
+        if (kind == 0) CHECK(placed);
+        if (kind == 1) CHECK_FALSE(placed);
+        CHECK((record_of(in, step + i) & ~kernels::kSlotPlaced) == data[i].size());
+        got.assign(data[i].size(), 0xEE);
+        REQUIRE(take(in, got, soon()));
+        CHECK((placed ? wanted[i] : got) == data[i]);
+        if (!placed) CHECK(wanted[i] == std::vector<uint8_t>(wanted[i].size(), 0xEE));
+      }
+    }
+  }
+}
+
+TEST_CASE("nothing is received any more where it was wanted once that is taken back", "[lending]") {
+  constexpr uint32_t kLong = 16 << 20;  // more than sockets keep
+  for (const bool under_way : {false, true}) {
+    CAPTURE(under_way);
+    Rig rig({.name = "net"});
+    REQUIRE(rig.open({kLong, 4}, {1024, 4}));
+    Fifo &out = *rig.out(Protocol::simple), &in = *rig.in(Protocol::simple);
+    rig.receiver.engine->remove(rig.receiver.link.get());
+    std::vector<uint8_t> data(kLong, 1), wanted(kLong, 0);
+    want(in, wanted);
+    REQUIRE(rig.receiver.link->progress());
+    if (under_way) {
+      // The sender stops in the middle: it is driven by hand as well.
+      REQUIRE(put(out, data, soon()));
+      const Deadline deadline = soon();
+      while (wanted[0] == 0 && !deadline.passed()) REQUIRE(rig.receiver.link->progress());
+      REQUIRE(wanted[0] == 1);
+      CHECK(load64(in.tail) == 0);
+    }
+    rig.receiver.link->take_back();
+    const std::vector<uint8_t> then = wanted;
+    if (!under_way) REQUIRE(put(out, data, soon()));
+    REQUIRE(wait_ready(in, nullptr, soon(), {}, [&] {
+      REQUIRE(rig.receiver.link->progress());
+      return load64(in.tail) == 1;
+    }));
+    CHECK(wanted == then);
+    CHECK(std::count(wanted.begin(), wanted.end(), 0) > 0);
+    CHECK(record_of(in, 0) == kLong);
+    CHECK(in.slots[kLong - 1] == 1);
+  }
+}
+
 TEST_CASE("who sends what was posted in any case is lent nothing", "[lending]") {
   // Tags would be made from memory that may be gone; helpers do not look again.
   for (const RowSetting& setting :
@@ -176,6 +269,7 @@ TEST_CASE("who sends what was posted in any case is lent nothing", "[lending]") 
     Rig rig(setting);
     REQUIRE(rig.open({4096, 4}, {1024, 4}));
     CHECK(rig.out(Protocol::simple)->flags == kernels::kFifoProxyReads);
+    CHECK(rig.in(Protocol::simple)->flags == kernels::kFifoProxyWrites);
   }
 }
 

@@ -129,6 +129,8 @@ Result<NetRequest> SocketConnection::post_recv(int stream_index, void* data, uin
   Slot& slot = stream.slots[index];
   slot.data = static_cast<uint8_t*>(data);
   slot.bytes = capacity;
+  slot.place = nullptr;
+  slot.placed = false;
   slot.done.store(0, std::memory_order_relaxed);
   stream.posted.store(sequence + 1, std::memory_order_release);
   // Helpers may be about to keep it.
@@ -136,6 +138,15 @@ Result<NetRequest> SocketConnection::post_recv(int stream_index, void* data, uin
     settle(stream, sequence, false);
   tell_credit(stream_index, stream);
   return uint32_t(stream_index) << kSocketShift | index;
+}
+
+void SocketConnection::receive_at(NetRequest request, void* data, uint32_t bytes) {
+  Slot& slot = slot_of(request);
+  if (data == nullptr && slot.placed)
+    for (const auto& lane : lanes_) lane->move_body(slot.place, slot.data);
+  slot.place = static_cast<uint8_t*>(data);
+  slot.place_bytes = bytes;
+  if (data == nullptr) slot.placed = false;
 }
 
 // Told for half a window, the send end still has the other half; for two windows, of four, where
@@ -176,13 +187,18 @@ bool SocketConnection::served_by_helper(int lane) const {
   return helper != nullptr && helper->serving();
 }
 
+SocketConnection::Slot& SocketConnection::slot_of(NetRequest request) {
+  return streams_[request >> kSocketShift].slots[request & ((1u << kSocketShift) - 1)];
+}
+
 Result<NetDone> SocketConnection::test(NetRequest request) {
   Stream& stream = streams_[request >> kSocketShift];
   const uint32_t index = request & ((1u << kSocketShift) - 1);
   if (stream.tested % stream.limits.window != index || !oldest_done(stream)) return NetDone{};
   if (direction_ == Direction::recv) add_to_total(stream, stream.tested, stream.slots[index].bytes);
   ++stream.tested;
-  return NetDone{.done = true, .bytes = stream.slots[index].bytes};
+  const Slot& slot = stream.slots[index];
+  return NetDone{.done = true, .bytes = slot.bytes, .placed = slot.placed};
 }
 
 bool SocketConnection::oldest_done(const Stream& stream) const {
@@ -271,7 +287,9 @@ Result<uint8_t*> SocketConnection::place(int lane, const WireHeader& header) {
     if (header.sequence >= stream.posted.load(std::memory_order_acquire))
       return keep_early(stream, header);
   }
-  return stream.slots[header.sequence % stream.limits.window].data;
+  Slot& slot = stream.slots[header.sequence % stream.limits.window];
+  slot.placed = slot.place != nullptr && slot.place_bytes == header.bytes;
+  return slot.placed ? slot.place : slot.data;
 }
 
 Result<uint8_t*> SocketConnection::keep_early(Stream& stream, const WireHeader& header) {

@@ -43,6 +43,9 @@ class SocketConnection : public NetConnection, private LaneOwner {
   // The kernel reads it, and says so where it is gone; tags are made from it here. And helpers send
   // what was posted whatever becomes of it.
   bool sends_from_anywhere() const override { return helpers_.empty() && !lanes_[0]->has_macs(); }
+  // Tags are checked first, and a helper may be receiving already.
+  bool receives_anywhere() const override { return sends_from_anywhere(); }
+  void receive_at(NetRequest request, void* data, uint32_t bytes) override;
   Result<NetRequest> post_send(int stream, const void* data, uint32_t bytes,
                                uint64_t memory) override;
   Result<NetRequest> post_recv(int stream, void* data, uint32_t capacity, uint64_t memory) override;
@@ -62,7 +65,10 @@ class SocketConnection : public NetConnection, private LaneOwner {
   friend class LaneHelper;
   struct Slot {
     uint8_t* data = nullptr;
-    uint32_t bytes = 0;  // of the message; for a posted receive what fits
+    uint32_t bytes = 0;        // of the message; for a posted receive what fits
+    uint8_t* place = nullptr;  // of a receive: where a message of so many bytes is to go instead
+    uint32_t place_bytes = 0;
+    bool placed = false;  // it goes there
     std::atomic<uint32_t> done{0};
   };
   // A message that came before its receive was posted.
@@ -87,6 +93,7 @@ class SocketConnection : public NetConnection, private LaneOwner {
     std::atomic<uint32_t> early_count{0};
   };
 
+  Slot& slot_of(NetRequest request);
   Result<uint8_t*> place(int lane, const WireHeader& header) override;
   void arrived(int lane, const WireHeader& header) override;
   void sent(const WireHeader& header) override;

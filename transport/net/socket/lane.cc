@@ -222,6 +222,11 @@ Status SocketLane::parse() {
   }
 }
 
+void SocketLane::move_body(const uint8_t* from, uint8_t* to) {
+  const size_t done = part_ - body_left_;
+  if (in_body_ && body_ == from + done) body_ = to + done;
+}
+
 Status SocketLane::begin_message() {
   if (header_.magic != kWireMagic || peer_done())
     return Error(ErrorCode::lost, "the peer sent bytes that are not a message");
