@@ -15,6 +15,7 @@
 // of piece k + 1, at which every peer arrived only after its last read of piece k (program order,
 // released by the arrival). With one bank, r would write for piece k + 1 after the last arrival of
 // piece k, which says nothing about reads that follow it: a late peer would read new data.
+// Host threads go on in a bank from turn to turn as well, as place_in_bank() says.
 // A line is read by the same rule, so it needs no bank more either.
 // Ownership: the runtime owns the memory and outlives every use. `arrivals` and `pieces` are this
 // rank's own counts, loaded when a block opens the window and stored back when it closes; they are
@@ -47,6 +48,18 @@ static_assert(sizeof(WindowLine) == 16 + kWindowLineBytes && sizeof(WindowLine) 
               offsetof(WindowLine, data) == 16);
 
 enum class WindowUse : uint32_t { banks, shared };  // shared: of users' buffers (shared_block.h)
+
+// Where a piece of so many bytes begins in its bank at its turn: one that fills little of it goes
+// on behind the last one, since what a peer has read a moment ago is slow to be written again (two
+// cores of a Xeon, all-reduce of 32 KiB: 8.3 us at one place, 7.2 at four). Together the ranks'
+// places fit into caches.
+inline constexpr uint64_t kPlaceStep = 1024, kPlacesBytes = 256 << 10;
+constexpr uint64_t place_in_bank(uint64_t bytes, uint64_t turn, uint64_t bank_bytes, int nranks) {
+  const uint64_t share = kPlacesBytes / uint64_t(nranks);
+  const uint64_t room = share < bank_bytes ? share : bank_bytes;
+  const uint64_t whole = (bytes + kPlaceStep - 1) / kPlaceStep * kPlaceStep;
+  return whole == 0 || whole > room ? 0 : turn % (room / whole) * whole;
+}
 
 // Where all ranks of a host map users' windows: rank r's slot begins at base + r x stride.
 struct FlatRange {

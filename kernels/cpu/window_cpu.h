@@ -39,7 +39,7 @@ class CpuWindow {
     // A piece this small travels beside its announcement.
     const bool in_line = bytes <= kWindowLineBytes;
     in_line_ = in_line ? bytes : 0;
-    first_ = in_line ? shape_.line(0, bank_)->data : shape_.bank(0, bank_);
+    first_ = in_line ? shape_.line(0, bank_)->data : shape_.bank(0, bank_) + place(bytes);
     use_as(WindowUse::banks);
   }
   // Turns to the other bank's line alone, of a piece that says in it where its data is
@@ -92,6 +92,9 @@ class CpuWindow {
   static constexpr uint64_t kCacheLine = 64,
                             kFirstLineData = kCacheLine - offsetof(WindowLine, data);
 
+  uint64_t place(uint64_t bytes) const {
+    return place_in_bank(bytes, pieces_ / kWindowBanks, shape_.bank_bytes, shape_.nranks);
+  }
   // Of this piece's line, its data included.
   uint64_t used_bytes() const { return offsetof(WindowLine, data) + in_line_; }
   static const uint8_t* byte_of(const WindowLine& line, uint64_t at) {

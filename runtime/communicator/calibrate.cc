@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/format.h"
 #include "base/user_cache.h"
+#include "kernels/contract/window.h"
 #include "kernels/cpu/wait.h"
 #include "runtime/plan/cost.h"
 #include "runtime/plan/cpu_places.h"
@@ -23,11 +24,13 @@
 namespace collctl::runtime {
 namespace {
 
-// As kernels/cpu moves them: pieces of a bank, two in turn.
+// As kernels/cpu moves them: pieces of a bank, two in turn, and at places in turn.
 constexpr uint64_t kBankBytes = 256 << 10;
 constexpr int kBanks = 2;
 constexpr int kPairings = 64;  // exchanges of nothing that are timed as one
 constexpr int kMostRepeats = 60, kLeastRepeats = 6, kLeastAlone = 3;
+// Of small pieces, more than they have places.
+constexpr int kMostOfSize = 96;
 // A side that others kept off its core for longer, and for a larger share, measured them as well.
 constexpr int64_t kOffCoreNs = 5'000;
 constexpr double kOffCoreShare = 0.05;
@@ -79,11 +82,12 @@ class Exchange {
       if (bytes == 0 && !arrive(me)) return {};
       for (uint64_t at = 0; at < bytes; at += kBankBytes) {
         const uint64_t size = std::min(kBankBytes, bytes - at);
-        std::memcpy(own.banks + own.pieces % kBanks * kBankBytes, own.input + at, size);
+        const uint64_t place = own.pieces % kBanks * kBankBytes +
+                               kernels::place_in_bank(size, own.pieces / kBanks, kBankBytes, 2);
+        std::memcpy(own.banks + place, own.input + at, size);
         std::memcpy(own.output + uint64_t(me) * bytes + at, own.input + at, size);
         if (!arrive(me)) return {};
-        std::memcpy(own.output + uint64_t(1 - me) * bytes + at,
-                    sides_[1 - me].banks + (own.pieces - 1) % kBanks * kBankBytes, size);
+        std::memcpy(own.output + uint64_t(1 - me) * bytes + at, sides_[1 - me].banks + place, size);
       }
     }
     const int64_t took = now_ns() - start;
@@ -138,7 +142,7 @@ std::vector<Step> steps_of(bool sizes) {
   for (size_t i = 0; sizes && i < kCalibratedBytes.size(); ++i)
     steps.push_back(
         {kCalibratedBytes[i], 1,
-         int(std::clamp<uint64_t>((4 << 20) / kCalibratedBytes[i], kLeastRepeats, 24))});
+         int(std::clamp<uint64_t>((4 << 20) / kCalibratedBytes[i], kLeastRepeats, kMostOfSize))});
   return steps;
 }
 

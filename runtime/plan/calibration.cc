@@ -10,7 +10,7 @@
 namespace collctl::runtime {
 namespace {
 
-constexpr const char *kTitle = "collctl-calibration 1", *kGpuTitle = "collctl-calibration-gpu 1";
+constexpr const char *kTitle = "collctl-calibration 2", *kGpuTitle = "collctl-calibration-gpu 1";
 constexpr float kLeastLineUs = 0.001F, kMostLineUs = 100;
 constexpr std::string_view kMachine = "machine ";
 constexpr float kLeastKernelUs = 0.05F, kMostKernelUs = 10'000;

@@ -78,9 +78,10 @@ double pace_of(const LocalLinks& local, uint64_t bytes) {
   return window_gbps(local, bytes) / kWindowGbps;
 }
 
-WireCost shared_memory(const LocalLinks& local, uint64_t bytes) {
+// `piece`: what is copied at once.
+WireCost shared_memory(const LocalLinks& local, uint64_t bytes, uint64_t piece) {
   WireCost wire{{}, {}, "copies through shared memory"};
-  const double pace = pace_of(local, bytes);
+  const double pace = pace_of(local, piece);
   double most = 1e9;
   // All edges between two sockets share their link; ranks of a node share its memory, once what
   // they touch (input and output) is more than their caches hold.
@@ -169,8 +170,11 @@ Prediction predict_window(const CostQuery& q, const CommShape& shape) {
   double arrival_us = line_us(shape.local) * (kArrivalLines + kPeerLines * (shape.nranks - 2));
   double second_us = arrival_us + kSecondArrivalUs;
   if (crowd > 1) arrival_us = second_us = std::max(second_us, crowd * kTurnUs);
-  const WireCost wire = shared_memory(shape.local, q.bytes);
-  const bool slow = crowd > 1 && q.algorithm == AlgorithmId::two_shot && !q.shared;
+  // A two-shot's copies are of slices.
+  const bool slices = q.algorithm == AlgorithmId::two_shot && !q.shared;
+  const WireCost wire =
+      shared_memory(shape.local, q.bytes, slices ? q.bytes / shape.nranks : q.bytes);
+  const bool slow = crowd > 1 && slices;
   const double gbps = (slow ? kCrowdedTwoShotGbps : kWindowGbps) * wire.gbps[0] / kSharedGbps[0];
   const double arrivals_us = path.arrivals * arrival_us + path.seconds * second_us;
   const double bytes_us = path.bytes * crowd / (gbps * 1e3);
@@ -273,7 +277,7 @@ Prediction predict(const CostQuery& q, const CommShape& shape) {
   if (shape.nranks < 2) return {kCpuLaunchUs, "the call itself"};
   if (kernels::algorithm(q.algorithm).window) return predict_window(q, shape);
   const bool by_network = shape.path.used || !shape.all_on_one_host;
-  WireCost wire = by_network ? network(q, shape) : shared_memory(shape.local, q.bytes);
+  WireCost wire = by_network ? network(q, shape) : shared_memory(shape.local, q.bytes, q.bytes);
   const int p = q.protocol == Protocol::simple ? 0 : 1;
   const double crowd = std::max(1.0, shape.ranks_per_core);
   Path path = path_of(q, shape);

@@ -2,6 +2,7 @@
 // counts far into a window's life, waits that end, injected faults.
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "base/wait.h"
 #include "kernels/cpu/stage_copy.h"
@@ -350,6 +351,32 @@ TEST_CASE("stage_copy copies what it is told and nothing beside it", "[window]")
         REQUIRE(std::all_of(target.begin() + ptrdiff_t(to + bytes), target.end(),
                             [](uint8_t b) { return b == 0xee; }));
       }
+}
+
+TEST_CASE("pieces take turns within a bank, and stay in it", "[window]") {
+  for (const uint64_t bank_bytes : {uint64_t(64), uint64_t(4096), uint64_t(512) << 10})
+    for (const int nranks : {1, 2, 7, 64, kMaxWindowRanks})
+      for (const uint64_t bytes : {uint64_t(1), uint64_t(64), uint64_t(1000), uint64_t(1024),
+                                   uint64_t(5000), uint64_t(40000), bank_bytes}) {
+        if (bytes > bank_bytes) continue;
+        CAPTURE(bank_bytes, nranks, bytes);
+        std::set<uint64_t> places;
+        uint64_t last = 0;
+        for (uint64_t turn = 0; turn < 600; ++turn) {
+          const uint64_t at = place_in_bank(bytes, turn, bank_bytes, nranks);
+          REQUIRE(at % 64 == 0);
+          REQUIRE(at + bytes <= bank_bytes);
+          // As far from the last one as it is long, or the same.
+          if (at != last) REQUIRE(std::max(at, last) - std::min(at, last) >= bytes);
+          last = at;
+          places.insert(at);
+        }
+        // What a rank goes through in both banks is its share, unless one piece is more.
+        CHECK((places.size() == 1 || places.size() * bytes <= kPlacesBytes / uint64_t(nranks)));
+      }
+  CHECK(place_in_bank(32768, 1, 512 << 10, 2) == 32768);
+  CHECK(place_in_bank(32768, 4, 512 << 10, 2) == 0);
+  CHECK(place_in_bank(200 << 10, 1, 512 << 10, 2) == 0);
 }
 
 TEST_CASE("a channel streams while its ordinary copies crawl, and tries them again", "[window]") {

@@ -58,7 +58,7 @@ TEST_CASE("what is no calibration is not taken in part", "[planner]") {
   for (size_t n = 0; n < good.size(); ++n)
     if (good.substr(0, n) + "\n" != good) CHECK_FALSE(calibration_of(good.substr(0, n), "m"));
   for (const auto& bad :
-       {changed("calibration 1", "calibration 2"), changed("0.07", "nan"), changed("0.07", "-0.07"),
+       {changed("calibration 2", "calibration 1"), changed("0.07", "nan"), changed("0.07", "-0.07"),
         changed(" 0.2", " 0.2 1"), changed("12.5", "1e30"), changed("12.5", "0"),
         changed("10 20", "10"), good + "more\n", std::string(kMostCalibrationText, 'x')})
     CHECK_FALSE(calibration_of(bad, "m"));
