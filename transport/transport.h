@@ -138,7 +138,11 @@ class Link {
   // now without waiting; an error (code lost) names the peer. `add_interest` appends the
   // descriptors that would make it move.
   virtual bool needs_progress() const { return false; }
-  virtual Result<Progress> progress() { return Progress::idle; }
+  // `awaited`: the driver waits to receive from that fifo alone, so that other links need not look
+  // at their peers often; null: from any.
+  virtual Result<Progress> progress(const kernels::Fifo* /*awaited*/ = nullptr) {
+    return Progress::idle;
+  }
   // At the end of an operation: sends on, and takes in what that waits for.
   virtual Result<Progress> flush() { return progress(); }
   virtual void add_interest(std::vector<pollfd>&) {}

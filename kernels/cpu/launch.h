@@ -63,7 +63,8 @@ struct CpuContext {
   // How waits pass the time, then sleep on the fifo's eventcount; null: as where ranks share cores.
   base::WaitPolicy* waiting = nullptr;
   // Called in every wait loop when set: moves network links; returns true when it moved something.
-  bool (*assist)(void*) = nullptr;
+  // `awaited`: what it waits to receive from; null: something else.
+  bool (*assist)(void*, const Fifo* awaited) = nullptr;
   // Called instead of a futex sleep on proxied fifos when set: sleeps until a descriptor or
   // doorbell moves, at most until `until_ns`. Before any other sleep it is called with 0: another
   // thread must move the links meanwhile.

@@ -131,8 +131,8 @@ bool PatientWait::look_around() {
   const CpuContext& context = work_.context;
   if (work_.failed()) return false;
   const bool aborted = work_.aborted();
-  const bool moved =
-      !aborted && context.assist != nullptr && context.assist(context.assist_argument);
+  const bool moved = !aborted && context.assist != nullptr &&
+                     context.assist(context.assist_argument, point_.awaited);
   now_ns_ = base::now_ns();
   if (looked_ns_ != 0) count_look();
   if (start_ns_ == 0 || moved) start_ns_ = now_ns_;

@@ -38,8 +38,9 @@ struct WaitPoint {
   uint64_t step;         // this end's step
   const uint64_t* seen;  // what the last look saw, for the report
   uint64_t wanted;
-  bool proxied = false;  // the host moves this link
-  bool shared = false;   // several ranks sleep on the word: only the one who rings takes it back
+  bool proxied = false;           // the host moves this link
+  const Fifo* awaited = nullptr;  // what it waits to receive from
+  bool shared = false;  // several ranks sleep on the word: only the one who rings takes it back
 };
 // A wait at one end of a fifo.
 inline WaitPoint fifo_wait(const Fifo& fifo, WaitSide side, uint64_t step, const uint64_t* seen,
@@ -50,7 +51,8 @@ inline WaitPoint fifo_wait(const Fifo& fifo, WaitSide side, uint64_t step, const
           .step = step,
           .seen = seen,
           .wanted = wanted,
-          .proxied = (fifo.flags & (kFifoProxyReads | kFifoProxyWrites)) != 0};
+          .proxied = (fifo.flags & (kFifoProxyReads | kFifoProxyWrites)) != 0,
+          .awaited = side == WaitSide::recv ? &fifo : nullptr};
 }
 
 class PatientWait {

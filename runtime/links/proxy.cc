@@ -102,11 +102,12 @@ void ProxyEngine::remove(Link* link) {
 
 // --- driving; the caller holds `driver` ---
 
-bool ProxyEngine::State::move_all(Result<Progress> (transport::Link::*move)()) {
+template <class Move>
+bool ProxyEngine::State::move_all(Move move) {
   bool moved = false;
   for (Driven& driven : links) {
     if (driven.failed) continue;
-    Result<Progress> result = (driven.link->*move)();
+    Result<Progress> result = move(*driven.link);
     if (result) {
       moved |= *result == Progress::moved;
       continue;
@@ -119,8 +120,8 @@ bool ProxyEngine::State::move_all(Result<Progress> (transport::Link::*move)()) {
   return moved;
 }
 
-bool ProxyEngine::State::progress_all() {
-  return move_all(&transport::Link::progress);
+bool ProxyEngine::State::progress_all(const kernels::Fifo* awaited) {
+  return move_all([awaited](Link& link) { return link.progress(awaited); });
 }
 
 bool ProxyEngine::State::arm_all() {
@@ -175,7 +176,7 @@ void ProxyEngine::State::announce_moves() {
 
 // --- block threads ---
 
-bool ProxyEngine::assist() {
+bool ProxyEngine::assist(const kernels::Fifo* awaited) {
   State& s = *state_;
   if (s.link_count.load(std::memory_order_acquire) == 0) return false;
   s.note_moves();
@@ -186,7 +187,7 @@ bool ProxyEngine::assist() {
     return false;
   }
   s.take_over();
-  const bool moved = s.progress_all();
+  const bool moved = s.progress_all(awaited);
   if (moved) s.announce_moves();
   return moved;
 }
@@ -249,7 +250,7 @@ void ProxyEngine::finish_operation() {
     const std::unique_lock lock(s.driver, std::try_to_lock);
     if (lock) {
       s.take_over();
-      const bool moved = s.move_all(&transport::Link::flush);
+      const bool moved = s.move_all([](Link& link) { return link.flush(); });
       if (moved) s.announce_moves();
       left = !s.drained();
       if (!moved) break;  // else a send may have got its credit just now
@@ -282,8 +283,8 @@ void ProxyEngine::run_on_node(int node) {
   base::ring_bell(state_->control.get());
 }
 
-bool ProxyEngine::assist_hook(void* engine) {
-  return static_cast<ProxyEngine*>(engine)->assist();
+bool ProxyEngine::assist_hook(void* engine, const kernels::Fifo* awaited) {
+  return static_cast<ProxyEngine*>(engine)->assist(awaited);
 }
 
 void ProxyEngine::assist_sleep_hook(void* engine, int64_t until_ns) {

@@ -54,7 +54,8 @@ class ProxyEngine : public transport::NetAcceptor {
   Result<Fd> take(uint64_t key, Deadline deadline, base::Session* session = nullptr) override;
 
   // Moves what can be moved now unless another thread is doing so; true when something moved.
-  bool assist();
+  // `awaited`: what the caller waits to receive from, if it is that alone; null: anything.
+  bool assist(const kernels::Fifo* awaited = nullptr);
   // Sleeps until a link's descriptor or a bell moves, at most until `until_ns` (monotonic), and
   // moves the links. May return early; the caller looks at its condition again. The caller must
   // have looked at its condition after its last assist() or assist_sleep(), or not at all.
@@ -75,7 +76,7 @@ class ProxyEngine : public transport::NetAcceptor {
   void run_on_node(int node);
   // The same as plain functions, for CpuContext; the argument is the engine. assist_sleep_hook with
   // until_ns 0 is hand_back().
-  static bool assist_hook(void* engine);
+  static bool assist_hook(void* engine, const kernels::Fifo* awaited);
   static void assist_sleep_hook(void* engine, int64_t until_ns);
   static void take_back_hook(void* engine);
 

@@ -48,8 +48,9 @@ struct ProxyEngine::State {
   std::mutex start_mutex;
   std::thread thread;
 
-  bool move_all(Result<transport::Progress> (transport::Link::*move)());
-  bool progress_all();
+  template <class Move>
+  bool move_all(Move move);
+  bool progress_all(const kernels::Fifo* awaited = nullptr);
   bool arm_all();
   void disarm_all();
   bool drained() const;

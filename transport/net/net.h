@@ -77,6 +77,10 @@ class NetConnection {
 
   // Moves bytes now; true when some moved. An error (code lost) says what broke.
   virtual Result<bool> progress() = 0;
+  // Likewise, while the driver waits for nothing of this end's: it may look at its peer rarely.
+  virtual Result<bool> progress_unawaited() { return progress(); }
+  // Requests may be done though none of these has moved anything since the last one was posted.
+  virtual bool finishes_alone() const { return true; }
   // Likewise, but takes in only what sends wait for.
   virtual Result<bool> flush() { return progress(); }
   virtual void add_interest(std::vector<pollfd>& fds) = 0;

@@ -176,8 +176,11 @@ Status NetLink::make_staging(Stage& stage) {
   return {};
 }
 
-Result<Progress> NetLink::progress() {
-  return move_by(&NetConnection::progress);
+Result<Progress> NetLink::progress(const kernels::Fifo* awaited) {
+  const bool waited_for = awaited == nullptr ||
+                          std::any_of(used_.begin(), used_.end(),
+                                      [&](const Stage* stage) { return &stage->fifo == awaited; });
+  return move_by(waited_for ? &NetConnection::progress : &NetConnection::progress_unawaited);
 }
 
 Result<Progress> NetLink::flush() {
@@ -194,15 +197,20 @@ Result<Progress> NetLink::move_by(Result<bool> (NetConnection::*carry)()) {
 
 Status NetLink::move(Result<bool> (NetConnection::*carry)(), bool& moved) {
   if (withdrawn()) return {};
+  bool posted = false;
   for (Stage* stage : used_) {
     stage->seen = limit(*stage);
-    if (stage->posted < stage->seen) COLL_TRY(post(*stage, moved));
+    if (stage->posted < stage->seen) {
+      COLL_TRY(post(*stage, moved));
+      posted = true;
+    }
     if (!stage->places.empty()) pass_on_places(*stage);
   }
   COLL_ASSIGN(const bool carried, (connection_.get()->*carry)());
   moved |= carried;
-  for (Stage* stage : used_)
-    if (stage->done < stage->posted) COLL_TRY(complete(*stage, moved));
+  if (posted || carried || connection_->finishes_alone())
+    for (Stage* stage : used_)
+      if (stage->done < stage->posted) COLL_TRY(complete(*stage, moved));
   if (timed_) count_time();
   return {};
 }

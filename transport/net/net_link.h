@@ -36,7 +36,7 @@ class NetLink : public Link {
   std::string why() const override { return why_; }
   uint64_t device_bytes() const override { return device_memory().held_bytes(); }
   bool needs_progress() const override { return true; }
-  Result<Progress> progress() override;
+  Result<Progress> progress(const kernels::Fifo* awaited) override;
   Result<Progress> flush() override;
   void add_interest(std::vector<pollfd>& fds) override;
   bool arm() override;

@@ -58,7 +58,7 @@ class RelayedLink : public Link {
   std::string why() const override { return why_; }
 
   bool needs_progress() const override { return true; }
-  Result<Progress> progress() override {
+  Result<Progress> progress(const kernels::Fifo*) override {
     bool moved = false;
     for (int p = 0; p < kernels::kProtocolCount; ++p) {
       if (fifos_[p].slots == nullptr) continue;

@@ -178,7 +178,7 @@ TEST_CASE("a sleeper that polls is woken by its bell") {
           collctl::base::sleep_until(Deadline::after_ms(1));
       } else {
         context.assist_argument = &state;
-        context.assist = [](void* argument) {
+        context.assist = [](void* argument, const Fifo*) {
           ++static_cast<Bell*>(argument)->assists;
           return false;
         };

@@ -117,6 +117,7 @@ Result<IbQueuePair> IbQueuePair::make(const IbPort& port, IbCompletions& complet
     return error;
   }
   made.inline_bytes_ = wanted.sizes.inline_bytes;
+  made.port_ = port.text();
   VerbsQpFacts facts{};
   facts.state = kQpInit;
   facts.key_index = uint16_t(settings.key_index);
@@ -141,6 +142,7 @@ IbQueuePair::IbQueuePair(IbQueuePair&& other) noexcept {
 IbQueuePair& IbQueuePair::operator=(IbQueuePair&& other) noexcept {
   std::swap(qp_, other.qp_);
   std::swap(inline_bytes_, other.inline_bytes_);
+  std::swap(port_, other.port_);
   return *this;
 }
 
@@ -200,7 +202,7 @@ Status IbQueuePair::post_send(VerbsSendWork* first) {
   VerbsSendWork* bad = nullptr;
   const int code = qp_->context->post_send(qp_, first, &bad);
   if (code == 0) return {};
-  return base::errno_error(ErrorCode::lost, format("post to QP {}", number()),
+  return base::errno_error(ErrorCode::lost, format("post to QP {} of {}", number(), port_),
                            code < 0 ? -code : code);
 }
 
@@ -215,7 +217,8 @@ Status IbQueuePair::post_receives(uint64_t id, uint32_t count) {
                   .piece_count = 0};
     VerbsRecvWork* bad = nullptr;
     if (const int code = qp_->context->post_recv(qp_, chain, &bad); code != 0)
-      return base::errno_error(ErrorCode::lost, format("post a receive to QP {}", number()),
+      return base::errno_error(ErrorCode::lost,
+                               format("post a receive to QP {} of {}", number(), port_),
                                code < 0 ? -code : code);
     count -= now;
   }

@@ -3,6 +3,7 @@
 // port and limit. Owned by one connection; threads: one at a time.
 #pragma once
 #include <span>
+#include <string>
 
 #include "base/clock.h"
 #include "transport/net/ib/devices.h"
@@ -89,6 +90,7 @@ class IbQueuePair {
  private:
   base::drivers::VerbsQp* qp_ = nullptr;
   uint32_t inline_bytes_ = 0;
+  std::string port_;  // its text, in errors
 };
 
 // 256 to 4096 bytes.

@@ -39,7 +39,7 @@ class ReducerLink : public Link {
   const std::string& via() const override { return via_; }
   std::string nic() const override { return spec_.nic; }
   bool needs_progress() const override { return true; }
-  Result<Progress> progress() override;
+  Result<Progress> progress(const kernels::Fifo* awaited) override;
   void add_interest(std::vector<pollfd>& fds) override;
   bool arm() override;
   void disarm() override;

@@ -160,7 +160,7 @@ Result<bool> ReducerLink::take() {
   return done_ != first;
 }
 
-Result<Progress> ReducerLink::progress() {
+Result<Progress> ReducerLink::progress(const kernels::Fifo*) {
   if (error_) return *error_;
   const auto posted = post();
   if (!posted) return *(error_ = posted.error());

@@ -51,6 +51,8 @@ class SocketConnection : public NetConnection, private LaneOwner {
   Result<NetRequest> post_recv(int stream, void* data, uint32_t capacity, uint64_t memory) override;
   Result<NetDone> test(NetRequest request) override;
   Result<bool> progress() override;
+  Result<bool> progress_unawaited() override;
+  bool finishes_alone() const override { return !helpers_.empty(); }
   Result<bool> flush() override;
   void add_interest(std::vector<pollfd>& fds) override;
   bool arm() override;
@@ -109,6 +111,7 @@ class SocketConnection : public NetConnection, private LaneOwner {
   bool oldest_done(const Stream& stream) const;
   void tell_credit(int index, Stream& stream);
   Error lost(const Error& cause) const;
+  Result<bool> receive_by(int64_t look_ns, bool often);
   Result<bool> pump_lanes(bool all);  // all: what comes in on each, else credits
   Result<bool> pump(int lane, bool with_input);
   void push(int lane, const WireHeader& header, const void* body);
@@ -125,7 +128,7 @@ class SocketConnection : public NetConnection, private LaneOwner {
   bool said_goodbye_ = false;
   bool look_at_all_ = true;   // read every lane at the next progress
   bool large_comes_ = false;  // one has begun to arrive on a lane that the driver serves
-  uint32_t rounds_ = 0;
+  uint32_t rounds_ = 0;       // since it last read: of a send end, or of one that nobody waits for
   // A receive end's: when something last came, and when it last looked.
   int64_t came_ns_ = 0, looked_ns_ = 0;
 
