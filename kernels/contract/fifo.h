@@ -76,7 +76,6 @@ inline constexpr uint8_t kFifoLends = 8;
 // At the producer: the proxy sends out of any memory of this process. A Lent is one slice, and
 // arrives as one that was copied into its slot.
 inline constexpr uint8_t kFifoSendsLent = 16;
-
 // At the consumer: the proxy receives where it wants the data.
 inline constexpr uint8_t kFifoPlaces = 32;
 

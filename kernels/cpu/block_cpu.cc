@@ -1,11 +1,8 @@
 #include "kernels/cpu/block_cpu.h"
 
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
-#include "base/peer_memory.h"
-#include "kernels/algo/ids.h"
 #include "kernels/cpu/fault.h"
 #include "kernels/cpu/ll.h"
 #include "kernels/cpu/stage_copy.h"
@@ -19,37 +16,12 @@ constexpr uint64_t kPieceBytes = 1024;
 constexpr uint64_t kStreamPieceBytes = 8192;
 constexpr uint32_t kTurnsBeforeDoubt = 64;  // of a wait for a line
 
-uint64_t load_counter(uint64_t* counter) {
-  return std::atomic_ref<uint64_t>(*counter).load(std::memory_order_acquire);
-}
-void store_counter(uint64_t* counter, uint64_t value) {
-  std::atomic_ref<uint64_t>(*counter).store(value, std::memory_order_release);
-}
-
 // LL: what a slice of so many bytes takes of its slot.
 uint32_t ll_wire_bytes(const FifoEnd& end, uint64_t bytes) {
   const uint64_t lines = ll_writes_whole_slot(end.step, end.fifo->slot_count)
                              ? end.fifo->slot_bytes / kLineBytes
                              : lines_for(bytes);
   return uint32_t(lines * kLineBytes);
-}
-std::atomic_ref<uint32_t> recorded(const FifoEnd& end) {
-  return std::atomic_ref<uint32_t>(end.fifo->records[end.slot].bytes);
-}
-
-bool is_placed(const FifoEnd& end) {
-  return (end.fifo->flags & kFifoPlaces) != 0 &&
-         (recorded(end).load(std::memory_order_relaxed) & kSlotPlaced) != 0;
-}
-
-// Until it was read; ended by the fifo's head, or aborted.
-bool wait_for_lent(CpuWork& work, const LentUntil& lent) {
-  uint64_t seen = load_counter(lent.fifo->head);
-  if (seen >= lent.head) return true;
-  PatientWait wait(work, fifo_wait(*lent.fifo, WaitSide::send, lent.head - 1, &seen, lent.head));
-  while ((seen = load_counter(lent.fifo->head)) < lent.head)
-    if (!wait.turn()) return false;
-  return true;
 }
 
 }  // namespace
@@ -107,137 +79,6 @@ void CpuBlock::move(const Motion& motion, uint64_t n) {
     if (slice.in != nullptr) slice.in += bytes;
     if (slice.out != nullptr) slice.out += bytes;
   }
-}
-
-uint64_t CpuBlock::send_chunk(uint64_t n) {
-  const Work& work = work_.work;
-  lends_ = send_count_ == 1 && (send_[0].fifo->flags & kFifoLends) != 0 &&
-           n * work_.element_bytes >> work.mark != 0;
-  return lends_ ? kLentBytes / work_.element_bytes : work.chunk_count;
-}
-
-uint64_t CpuBlock::recv_chunk() {
-  const Work& work = work_.work;
-  borrows_ = recv_count_ == 1 && (recv_[0].fifo->flags & kFifoLends) != 0 &&
-             wait_for_data(recv_[0]) &&
-             (recorded(recv_[0]).load(std::memory_order_relaxed) & kSlotLends) != 0;
-  return borrows_ ? kLentBytes / work_.element_bytes : work.chunk_count;
-}
-
-bool CpuBlock::lend(const uint8_t* from, uint64_t bytes) {
-  if (!wait_for_slot(send_[0])) return false;
-  put_lent(send_[0], from, bytes);
-  return true;
-}
-
-void CpuBlock::put_lent(FifoEnd& end, const uint8_t* from, uint64_t bytes) {
-  const Lent lent{reinterpret_cast<uintptr_t>(from), bytes};
-  std::memcpy(end.data(), &lent, sizeof lent);
-  std::vector<LentUntil>& all = work_.context.lent;
-  if (all.empty() || all.back().fifo != end.fifo) all.push_back({end.fifo, 0});
-  all.back().head = end.step + 1;
-  publish(end, kSlotLends, true);
-}
-
-// Whether what is sent from there is not written again before the peer has it: by these algorithms.
-// Of doubling see wait_until_sent(); bruck sends what it moves on.
-bool CpuBlock::may_lend_slices() const {
-  switch (work_.work.algorithm) {
-    case AlgorithmId::ring:
-    case AlgorithmId::pairwise:
-    case AlgorithmId::doubling:
-    case AlgorithmId::halving:
-    case AlgorithmId::tree:
-    case AlgorithmId::rooted_tree:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// Doubling in place puts the sum where it lies that was lent to this peer.
-bool CpuBlock::wait_until_sent() {
-  const std::vector<LentUntil>& all = work_.context.lent;
-  if (work_.work.algorithm != AlgorithmId::doubling || input_ != output_ || send_count_ != 1 ||
-      all.empty() || all.back().fifo != send_[0].fifo)
-    return true;
-  return wait_for_lent(work_, all.back());
-}
-
-bool CpuBlock::lends_slice(const Motion& motion, uint64_t bytes) const {
-  return send_count_ == 1 && (send_[0].fifo->flags & kFifoSendsLent) != 0 &&
-         bytes >= kLentSliceBytes && may_lend_slices() &&
-         (motion.out != nullptr || (!motion.receive && motion.divisor <= 1));
-}
-
-bool CpuBlock::borrow(uint8_t* to, uint64_t bytes) {
-  FifoEnd& end = recv_[0];
-  if (!wait_for_data(end)) return false;
-  const uint32_t record = recorded(end).load(std::memory_order_relaxed);
-  Lent lent{0, record};
-  if ((record & kSlotLends) != 0) std::memcpy(&lent, end.data(), sizeof lent);
-  if (lent.bytes != bytes) return wrong_size(end, lent.bytes, bytes);
-  const FaultKind fault = due_fault({.receive = true});
-  if (work_.failed()) return false;
-  const int error = base::read_memory(end.fifo->process, lent.address, to, bytes);
-  // Not a load: that could be done before the last bytes were read.
-  if (recorded(end).fetch_or(0, std::memory_order_acq_rel) != kSlotLends)
-    return unreadable(end, ECANCELED);
-  if (error != 0) return unreadable(end, error);
-  if (fault != FaultKind::none) {
-    const void* received = to;
-    void* destination = to;
-    combine({.out = to, .receive = true}, &received, 1, &destination, 1, bytes, fault);
-  }
-  release(end);
-  return true;
-}
-
-// The two halves of a split tree share a context: neither keeps account there.
-bool CpuBlock::has_halves() const {
-  return work_.work.algorithm == AlgorithmId::tree_split ||
-         work_.work.algorithm == AlgorithmId::collnet;
-}
-
-// What is received as it is. (A fault is put into it on its way out of the slot.)
-bool CpuBlock::wants_places(const Motion& motion) const {
-  return motion.receive && motion.in == nullptr && motion.out != nullptr && recv_count_ == 1 &&
-         (recv_[0].fifo->flags & kFifoPlaces) != 0 && !has_halves() && !work_.fault_armed &&
-         work_.context.take_back != nullptr;
-}
-
-// The slices of a verb that are not received yet, as many as there are slots.
-void CpuBlock::place_slices(uint8_t* to, uint64_t bytes, uint64_t each) {
-  FifoEnd& end = recv_[0];
-  const Fifo& fifo = *end.fifo;
-  for (uint64_t step = end.step; step < end.step + fifo.slot_count && bytes > 0; ++step) {
-    const uint64_t piece = bytes < each ? bytes : each;
-    if (step >= end.placed && piece >= kLentSliceBytes) {
-      Place& place = fifo.places[step % fifo.slot_count];
-      place.address = reinterpret_cast<uintptr_t>(to);
-      place.bytes = piece;
-      std::atomic_ref(place.step).store(step + 1, std::memory_order_release);
-      end.placed = step + 1;
-      work_.context.placed = true;
-    }
-    to += piece;
-    bytes -= piece;
-  }
-}
-
-void end_lending(CpuWork& work) {
-  std::vector<LentUntil>& all = work.context.lent;
-  for (const LentUntil& lent : all) wait_for_lent(work, lent);
-  if (work.failed()) {
-    // Before the caller may write there again.
-    for (const LentUntil& lent : all)
-      for (uint64_t step = load_counter(lent.fifo->head); step < lent.head; ++step) {
-        uint32_t lends = kSlotLends;
-        std::atomic_ref<uint32_t>(lent.fifo->records[step % lent.fifo->slot_count].bytes)
-            .compare_exchange_strong(lends, kSlotTakenBack, std::memory_order_seq_cst);
-      }
-  }
-  all.clear();
 }
 
 bool CpuBlock::move_simple_slice(const Motion& motion, uint64_t bytes) {
@@ -316,7 +157,7 @@ void CpuBlock::combine(const Motion& motion, const void* const* received, int re
   if (motion.in != nullptr) sources[source_count++] = motion.in;
   for (int i = fault == FaultKind::missing ? 1 : 0; i < received_count; ++i)
     sources[source_count++] = received[i];
-  if (fault == FaultKind::doubled) sources[source_count++] = received[0];
+  if (fault == FaultKind::doubled && received_count > 0) sources[source_count++] = received[0];
   if (source_count == 0) {  // a missing contribution, and no other
     for (int i = 0; i < destination_count; ++i) std::memset(destinations[i], 0, bytes);
     return;

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "kernels/block.h"
 #include "kernels/cpu/cpu_work.h"
+#include "kernels/cpu/fifo_end.h"
 #include "kernels/cpu/shared_cpu.h"
 #include "kernels/cpu/wait.h"
 #include "kernels/cpu/window_cpu.h"
@@ -22,28 +23,6 @@ inline constexpr uint64_t kLentBytes = 4 << 20;
 inline constexpr uint64_t kLentSliceBytes = 16 << 10;
 // Waits until what the work has lent was read; takes it back where the work failed.
 void end_lending(CpuWork& work);
-
-// One end of a fifo while a block has it open. `seen` is the other side's counter at the last look:
-// it only grows, so an old value is a safe one.
-struct FifoEnd {
-  Fifo* fifo = nullptr;
-  uint64_t step = 0;
-  uint64_t seen = 0;
-  uint32_t slot = 0;
-  uint32_t due = 0;     // receive, LL: wire bytes that this step has to bring
-  uint64_t placed = 0;  // receive: the step behind the last one that has a place
-
-  void open(Fifo* f) {
-    fifo = f;
-    step = f->step;
-    slot = uint32_t(step % f->slot_count);
-  }
-  uint8_t* data() const { return fifo->slots + uint64_t(slot) * fifo->slot_bytes; }
-  void advance() {
-    ++step;
-    if (++slot == fifo->slot_count) slot = 0;
-  }
-};
 
 struct Line;
 
@@ -110,6 +89,7 @@ class CpuBlock {
   bool borrow(uint8_t* to, uint64_t bytes);
   bool has_halves() const;
   bool wants_places(const Motion& motion) const;
+  static bool is_placed(const FifoEnd& end);
   void place_slices(uint8_t* to, uint64_t bytes, uint64_t each);
   bool move_simple_slice(const Motion& motion, uint64_t bytes);
   bool move_ll_slice(const Motion& motion, uint64_t bytes);

@@ -8,6 +8,28 @@
 
 namespace collctl::kernels {
 
+namespace {
+
+// Whatever ends a work, but for its success, takes back where it wanted slices.
+class Places {
+ public:
+  explicit Places(CpuWork& work) : work_(work) {}
+  ~Places() {
+    CpuContext& context = work_.context;
+    if (std::exchange(context.placed, false) && (!ended_ || work_.failed()))
+      context.take_back(context.assist_argument);
+  }
+  Places(const Places&) = delete;
+  Places& operator=(const Places&) = delete;
+  void ended() { ended_ = true; }  // not by an exception
+
+ private:
+  CpuWork& work_;
+  bool ended_ = false;
+};
+
+}  // namespace
+
 bool run_work(const Work& work, const ChannelLinks& links, CpuContext& context) {
   if (const uint64_t bytes = scratch_bytes(work); bytes > 0 && work.scratch == nullptr) {
     if (context.scratch.size() < bytes) context.scratch.resize(bytes);
@@ -23,10 +45,10 @@ bool run_work(const Work& work, const ChannelLinks& links, CpuContext& context) 
     one_shot_reduction(backend, work);
     return !running.failed();
   }
+  Places places(running);
   COLL_CHECK_NOTE(run_algorithm(backend, work), "the algorithm does not support the collective");
   if (!context.lent.empty()) end_lending(running);
-  if (std::exchange(context.placed, false) && running.failed())
-    context.take_back(context.assist_argument);
+  places.ended();
   return !running.failed();
 }
 

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cerrno>
 #include <system_error>
-#include <utility>
 
 #include "base/check.h"
 #include "base/format.h"
@@ -116,7 +115,6 @@ bool CpuExecutor::run_work(Channel& c, const kernels::Work& work) {
     if (kernels::run_work(work, *c.links, c.context)) return true;
   } catch (const std::exception& thrown) {
     c.missing = base::thrown_error(thrown);
-    if (std::exchange(c.context.placed, false)) c.context.take_back(c.context.assist_argument);
   }
   give_up(c);
   return false;

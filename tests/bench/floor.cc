@@ -15,7 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -149,9 +151,9 @@ class Rank {
   void copy_and_look(bool streams, const float* from, size_t bytes, float*, See see,
                      size_t due = SIZE_MAX) {
     // Four banks in turn: nobody is further ahead than that.
-    uint8_t* const bank = area(rank_, turn_ % 4);
-    streams ? stream(bank, from, bytes) : void(std::memcpy(bank, from, bytes));
     const uint64_t at = turn_ % 4;
+    uint8_t* const bank = area(rank_, at);
+    streams ? stream(bank, from, bytes) : void(std::memcpy(bank, from, bytes));
     meet();
     see(reinterpret_cast<const float*>(area(1 - rank_, at)), due == SIZE_MAX ? bytes : due);
   }

@@ -60,11 +60,9 @@ class NetConnection {
     return Error(ErrorCode::unavailable, "this network carries host memory");
   }
   virtual bool may_reach_devices() const { return false; }  // it is worth trying
-  // Sends may be out of any memory of this process, which may be gone by then where an operation
-  // has failed; only progress() and flush() look there.
-  virtual bool sends_from_anywhere() const { return false; }
-  // Whether receive_at() can do anything.
-  virtual bool receives_anywhere() const { return false; }
+  // Any memory of this process will do. Sends may be out of it, though it may be gone by then where
+  // an operation has failed; only progress() and flush() look there. And receive_at() works.
+  virtual bool uses_any_memory() const { return false; }
   // A message that was not yet begun goes there if it has just so many bytes, and not to where its
   // receive was posted. Null: it does not, nor what is left of it.
   virtual void receive_at(NetRequest, void* /*data*/, uint32_t /*bytes*/) {}

@@ -142,9 +142,9 @@ Status NetLink::make_stage(Protocol protocol, void* block, const FifoLayout& lay
   Stage& stage = stages_[size_t(protocol)];
   stage.fifo = fifo_end(block, layout, protocol, spec_);
   stage.fifo.flags = sending() ? kernels::kFifoProxyReads : kernels::kFifoProxyWrites;
-  if (sending() && protocol == Protocol::simple && connection_->sends_from_anywhere())
-    stage.fifo.flags |= kernels::kFifoSendsLent;
-  if (!sending() && protocol == Protocol::simple && connection_->receives_anywhere()) {
+  const bool any_memory = protocol == Protocol::simple && connection_->uses_any_memory();
+  if (any_memory && sending()) stage.fifo.flags |= kernels::kFifoSendsLent;
+  if (any_memory && !sending()) {
     stage.fifo.flags |= kernels::kFifoPlaces;
     stage.places.resize(geometry.slot_count);
     stage.fifo.places = stage.places.data();

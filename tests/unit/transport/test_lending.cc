@@ -125,15 +125,23 @@ void* filled(uint8_t value, size_t bytes) {
   return at;
 }
 
-}  // namespace
+constexpr uint32_t kLong = 16 << 20;  // more than sockets keep
 
-TEST_CASE("what was taken back before it was sent does not go out", "[lending]") {
-  constexpr uint32_t kLong = 16 << 20;  // more than sockets keep
+// `body`(under_way, rig, out, in): before such a slice has begun to go, and in the middle of it.
+template <class Body>
+void before_and_under_way(Body body) {
   for (const bool under_way : {false, true}) {
     CAPTURE(under_way);
     Rig rig({.name = "net"});
     REQUIRE(rig.open({kLong, 4}, {1024, 4}));
-    Fifo &out = *rig.out(Protocol::simple), &in = *rig.in(Protocol::simple);
+    body(under_way, rig, *rig.out(Protocol::simple), *rig.in(Protocol::simple));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("what was taken back before it was sent does not go out", "[lending]") {
+  before_and_under_way([](bool under_way, Rig& rig, Fifo& out, Fifo& in) {
     const base::Mapping data(filled(1, kLong), kLong);
     const auto record = std::atomic_ref<uint32_t>(out.records[0].bytes);
     if (under_way) {
@@ -166,7 +174,7 @@ TEST_CASE("what was taken back before it was sent does not go out", "[lending]")
       CHECK(in.slots[0] == 1);
       CHECK(std::memchr(in.slots, 2, kLong) == nullptr);
     }
-  }
+  });
 }
 
 // --- and received where the receiver wants it ---
@@ -230,18 +238,13 @@ TEST_CASE("sockets receive where a slice is wanted, if they know in time", "[len
 }
 
 TEST_CASE("nothing is received any more where it was wanted once that is taken back", "[lending]") {
-  constexpr uint32_t kLong = 16 << 20;  // more than sockets keep
-  for (const bool under_way : {false, true}) {
-    CAPTURE(under_way);
-    Rig rig({.name = "net"});
-    REQUIRE(rig.open({kLong, 4}, {1024, 4}));
-    Fifo &out = *rig.out(Protocol::simple), &in = *rig.in(Protocol::simple);
+  before_and_under_way([](bool under_way, Rig& rig, Fifo& out, Fifo& in) {
+    // Read by hand, so that it stops in the middle.
     rig.receiver.engine->remove(rig.receiver.link.get());
     std::vector<uint8_t> data(kLong, 1), wanted(kLong, 0);
     want(in, wanted);
     REQUIRE(rig.receiver.link->progress());
     if (under_way) {
-      // The sender stops in the middle: it is driven by hand as well.
       REQUIRE(put(out, data, soon()));
       const Deadline deadline = soon();
       while (wanted[0] == 0 && !deadline.passed()) REQUIRE(rig.receiver.link->progress());
@@ -259,7 +262,7 @@ TEST_CASE("nothing is received any more where it was wanted once that is taken b
     CHECK(std::count(wanted.begin(), wanted.end(), 0) > 0);
     CHECK(record_of(in, 0) == kLong);
     CHECK(in.slots[kLong - 1] == 1);
-  }
+  });
 }
 
 TEST_CASE("who sends what was posted in any case is lent nothing", "[lending]") {

@@ -40,11 +40,10 @@ class SocketConnection : public NetConnection, private LaneOwner {
   std::string condition() const override;
   double unacknowledged_s() const override;
   Result<uint64_t> register_memory(void* address, size_t bytes) override;
-  // The kernel reads it, and says so where it is gone; tags are made from it here. And helpers send
-  // what was posted whatever becomes of it.
-  bool sends_from_anywhere() const override { return helpers_.empty() && !lanes_[0]->has_macs(); }
-  // Tags are checked first, and a helper may be receiving already.
-  bool receives_anywhere() const override { return sends_from_anywhere(); }
+  // The kernel reads it, and says so where it is gone. Tags are made from it here, and what came is
+  // checked before it counts. And helpers send what was posted whatever becomes of it, and may be
+  // receiving already.
+  bool uses_any_memory() const override { return helpers_.empty() && !lanes_[0]->has_macs(); }
   void receive_at(NetRequest request, void* data, uint32_t bytes) override;
   Result<NetRequest> post_send(int stream, const void* data, uint32_t bytes,
                                uint64_t memory) override;
