@@ -9,7 +9,8 @@
 // slice takes exactly one step. Simple: data from the slot's first byte; records[slot].bytes says
 // how many (a proxy needs it). LL: lines of 16 bytes {data lo, flag, data hi, flag}, flag =
 // uint32(step + 1); tail is not used to announce data
-//     unless kFifoProxyReads is set, head frees slots as always.
+//     unless kFifoProxyReads is set, head frees slots as always. Then tail, record (with the flag
+//     beside the bytes) and lines come in any order: the proxy waits for the flags of all.
 //     Host threads and proxies write records for LL as well, before the lines: whoever has seen a
 //     line may ask there how many there are.
 // Simple with kFifoLends or kFifoSendsLent: a record of kSlotLends says that the slot holds a Lent
@@ -55,9 +56,9 @@ struct Place {
 };
 inline constexpr uint32_t kSlotPlaced = 1u << 30;
 
-struct SlotRecord {
+struct alignas(8) SlotRecord {
   uint32_t bytes;  // of the slot that are in use, or kSlotLends (wire bytes: for LL, 16 x lines)
-  uint32_t reduction;  // kFifoReduces: the work's reduction_code()
+  uint32_t mark;   // kFifoReduces: the work's reduction_code(); LL for a proxy: the lines' flag
 };
 static_assert(sizeof(SlotRecord) == 8);
 

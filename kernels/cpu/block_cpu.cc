@@ -344,11 +344,12 @@ bool CpuBlock::wait_for_line(FifoEnd& end, Line* line, uint64_t& data) {
 void CpuBlock::publish(FifoEnd& end, uint32_t wire_bytes, bool announce) {
   const Fifo& fifo = *end.fifo;
   if (announce) {
-    if (fifo.records != nullptr) fifo.records[end.slot].bytes = wire_bytes;
-    // What reduces has records (the analyzer does not know).
-    if ((fifo.flags & kFifoReduces) != 0)
-      fifo.records[end.slot].reduction =  // NOLINT(clang-analyzer-core.NullDereference)
-          reduction_code(work_.work.type, work_.work.op);
+    if (fifo.records != nullptr) {
+      const bool reduces = (fifo.flags & kFifoReduces) != 0;
+      fifo.records[end.slot] = {.bytes = wire_bytes,
+                                .mark = reduces ? reduction_code(work_.work.type, work_.work.op)
+                                                : uint32_t(end.step + 1)};
+    }
     store_counter(fifo.tail, end.step + 1);
   }
   wake_sleeper(fifo.consumer_sleeps, fifo.bell_fd);

@@ -47,6 +47,11 @@ struct WorksLaunch {
   // messages two trips to memory.
   const PairStep* host_pairs = nullptr;
   const ChannelLinks* host_links = nullptr;
+  // Likewise, for small operations (kernels/cuda/moves): by work, the ring's order in host memory,
+  // null where it has none; and what every fifo of `protocol` has at least, 0 where that is not
+  // known.
+  const int32_t* const* host_orders = nullptr;
+  uint32_t slot_bytes = 0;
   DeviceShared shared;
   void* stream = nullptr;  // CUstream
 };

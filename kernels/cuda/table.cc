@@ -44,6 +44,9 @@ bool any(const Query&) {
 bool messages_alone(const Query& q) {
   return q.messages_alone;
 }
+bool few_moves(const Query& q) {
+  return q.few_moves;
+}
 bool message_lines_hold(const Query& q) {
   return q.nranks > 1 && q.bytes + 480 <= message_capacity(q.nranks);  // whole units only
 }
@@ -101,6 +104,9 @@ constexpr KernelRow kRows[] = {
     {messages_fifo, kFifos, kAll, kPairwise, kAll, messages_alone,
      "messages alone, one work a channel, all alike", "sendrecv_kernel",
      "kernels/cuda/verbs/sendrecv.cuh", kPairwiseText},
+    {moves, kFifos, kAll, kAll, kLl | kSimple, few_moves,
+     "one operation of at most 74 moves, each of a slice and up to 32 KiB", "moves_kernel",
+     "kernels/cuda/moves/moves.cuh", "kernels/algo/dispatch.h"},
     {works, kFifos, kAll, kAll, kAll, any, "any works of one protocol", "works_kernel",
      "kernels/cuda/verbs/run.cuh", "kernels/algo/dispatch.h"},
     // Messages through peer memory.

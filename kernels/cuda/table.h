@@ -16,6 +16,7 @@ namespace collctl::kernels::cuda {
 
 enum class KernelId : uint8_t {
   messages_fifo,    // sendrecv_kernel
+  moves,            // moves_kernel
   works,            // works_kernel
   messages_lines,   // message_lines
   messages_store,   // message_store
@@ -45,6 +46,8 @@ struct KernelQuery {
   DirectPath direct = DirectPath::best;
   // Fifos: the works are messages that one launch of their own kernel takes (sendrecv_serves).
   bool messages_alone = false;
+  // Fifos: the host can write down what the launch moves (moves_of).
+  bool few_moves = false;
   // This rank's buffers are whole aligned words, which are added up, one a lane. Ranks may differ.
   bool word_a_lane = false;
   // WindowLaunch::general.

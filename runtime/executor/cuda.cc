@@ -146,17 +146,18 @@ Status CudaExecutor::update_links(const DeviceStream& stream) {
   return uploaded(std::move(status));
 }
 
-Result<const int32_t*> CudaExecutor::device_order(const int32_t* order,
-                                                  const DeviceStream& stream) {
-  if (order == nullptr) return static_cast<const int32_t*>(nullptr);
+Result<CudaExecutor::Order> CudaExecutor::placed_order(const int32_t* order,
+                                                       const DeviceStream& stream) {
+  if (order == nullptr) return Order{};
   const std::vector<int32_t> ranks(order, order + options_.nranks);
-  if (const auto known = orders_.find(ranks); known != orders_.end()) return known->second;
+  if (const auto known = orders_.find(ranks); known != orders_.end())
+    return Order{known->first.data(), known->second};
   const uint64_t bytes = ranks.size() * sizeof(int32_t);
   COLL_ASSIGN(const auto piece, pieces_->take(bytes));
   COLL_TRY(upload(stream, piece.data, ranks.data(), bytes));
   const auto* placed = reinterpret_cast<const int32_t*>(piece.data);
-  orders_.emplace(ranks, placed);
-  return placed;
+  const auto kept = orders_.emplace(ranks, placed).first;
+  return Order{kept->first.data(), placed};
 }
 
 // The pair steps of all works go in one piece.
@@ -221,7 +222,9 @@ Status CudaExecutor::prepare(CachedPlan& entry, const DeviceStream& stream) {
       launches.back().threads = std::max(launches.back().threads, op.threads);
       Work placed = work;
       if (op.by_window_kernel && !window) placed.chunk_count = verbs_chunk(work);
-      COLL_ASSIGN(placed.ring.order, device_order(work.ring.order, stream));
+      COLL_ASSIGN(const Order order, placed_order(work.ring.order, stream));
+      placed.ring.order = order.device;
+      made->orders.push_back(order.host);
       if (const uint64_t bytes = kernels::scratch_bytes(work); bytes > 0) {
         COLL_ASSIGN(placed.scratch, scratch(work.channel, bytes));
       }
@@ -326,6 +329,8 @@ Status CudaExecutor::start_all(const CudaPlan& plan, const DeviceStream& stream)
                                      .threads = threads_of(launch),
                                      .host_pairs = plan.steps.data() + launch.first_step,
                                      .host_links = links_.host_table(),
+                                     .host_orders = &plan.orders[size_t(launch.first)],
+                                     .slot_bytes = links_.least_slot_bytes(launch.protocol),
                                      .shared = shared,
                                      .stream = stream.get()});
     }

@@ -43,6 +43,7 @@ struct CudaPlan {
     size_t first_step = 0;
   };
   std::vector<kernels::Work> works;
+  std::vector<const int32_t*> orders;    // of works' rings, in host memory
   std::vector<kernels::PairStep> steps;  // of all works, one behind the other
   std::vector<Launch> launches;
   uint64_t bytes = 0;  // moved, roughly: how long it may continue without a sign
@@ -128,7 +129,12 @@ class CudaExecutor {
   uint64_t verbs_chunk(const kernels::Work& work) const;
   Status put_sendrecv(const Plan& plan, CudaPlan& made, const transport::DeviceStream& stream);
   Result<void*> scratch(uint16_t channel, uint64_t bytes);
-  Result<const int32_t*> device_order(const int32_t* order, const transport::DeviceStream& stream);
+  // The same order in host memory, that stays, and on the device.
+  struct Order {
+    const int32_t* host = nullptr;
+    const int32_t* device = nullptr;
+  };
+  Result<Order> placed_order(const int32_t* order, const transport::DeviceStream& stream);
   Status upload(const transport::DeviceStream& stream, void* to, const void* from, uint64_t bytes);
   Status update_links(const transport::DeviceStream& stream);
   Status uploaded(Status status) const;
@@ -167,7 +173,7 @@ class CudaExecutor {
   transport::PinnedMemory read_wait_times_;
   std::unique_ptr<Uploads> uploads_;
   LinkTables links_;
-  std::map<std::vector<int32_t>, const int32_t*> orders_;  // ring orders on the device
+  std::map<std::vector<int32_t>, const int32_t*> orders_;  // of rings, and where on the device
   std::map<uint16_t, DevicePieces::Piece> scratch_;        // by channel
   std::vector<std::shared_ptr<CudaPlan>> captured_;
   transport::DeviceStream setup_stream_;  // uploads during a capture

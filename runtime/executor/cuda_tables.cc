@@ -140,6 +140,10 @@ Status LinkTables::update(Wire& wire, DevicePieces& pieces, Uploads& uploads, De
     collect(false, host, channel, fresh);
   }
   COLL_TRY(place(fresh, pieces, uploads, pulse, stream, aborted));
+  for (const kernels::Fifo& fifo : fresh.fifos) {
+    uint32_t& least = least_slot_bytes_[size_t(fifo.protocol)];
+    least = least == 0 ? fifo.slot_bytes : std::min(least, fifo.slot_bytes);
+  }
   if (host_window_) {
     COLL_ASSIGN(const auto piece, pieces.take(sizeof(kernels::Window)));
     COLL_TRY(uploads.upload(stream, piece.data, &*host_window_, sizeof(kernels::Window), aborted));

@@ -81,6 +81,10 @@ class LinkTables {
   }
   // By channel, tables in host memory; the fifos lie on the device. Until the next update.
   const kernels::ChannelLinks* host_table() const { return host_table_.data(); }
+  // What every fifo of a protocol has; 0 where there is none.
+  uint32_t least_slot_bytes(kernels::Protocol protocol) const {
+    return least_slot_bytes_[size_t(protocol)];
+  }
 
  private:
   struct Channel {
@@ -103,6 +107,7 @@ class LinkTables {
   uint8_t* table_ = nullptr;
   std::vector<Channel> channels_;
   std::vector<kernels::ChannelLinks> host_table_;
+  uint32_t least_slot_bytes_[kernels::kProtocolCount] = {};
   size_t links_seen_ = 0;
   bool up_ = false;                             // the table is on the device
   std::optional<kernels::Window> host_window_;  // until it is there

@@ -33,6 +33,7 @@ struct Ranks {
   std::vector<std::unique_ptr<Operation>> operations;
   std::vector<Work> works;
   std::vector<PairStep> rounds;
+  std::vector<const int32_t*> orders;         // of a work each
   std::vector<std::vector<uint8_t>> scratch;  // of a work each
 
   Ranks(Draw& draw, const Case& c, const WorldShape& shape) : what(c) {
@@ -43,6 +44,7 @@ struct Ranks {
       const Operation& op = *operations.back();
       for (int channel = 0; channel < shape.channels; ++channel) {
         works.push_back(op.work(channel, shape.channels));
+        orders.push_back(op.order().data());
         if (const uint64_t bytes = scratch_bytes(works.back()); bytes > 0)
           works.back().scratch = scratch.emplace_back(bytes).data();
         rounds.insert(rounds.end(), op.pairs().begin(), op.pairs().end());
@@ -82,8 +84,17 @@ WorldShape draw_shape(Draw& draw) {
   return s;
 }
 
+// Of all works, of messages, or of those that are few moves (kernels/cuda/moves).
+enum class Kind { any, messages, moves };
+
+bool is_of(Kind kind, const AlgorithmRow& row, Protocol protocol) {
+  if (kind == Kind::messages) return row.id == AlgorithmId::pairwise;
+  return kind != Kind::moves ||
+         (row.id != AlgorithmId::pairwise && !row.window && protocol != Protocol::ll128);
+}
+
 // A way and a protocol for a collective that it serves. Messages: large enough for several warps.
-Case draw_case(Draw& draw, const WorldShape& shape, bool messages) {
+Case draw_case(Draw& draw, const WorldShape& shape, Kind kind) {
   Case c;
   const auto rows = algorithms();
   const AlgorithmRow* row = nullptr;
@@ -93,19 +104,21 @@ Case draw_case(Draw& draw, const WorldShape& shape, bool messages) {
     c.collective = Collective(draw.below(kCollectiveCount));
   } while (!serves(*row, c.protocol) || !serves(*row, c.collective) ||
            (!row->window && most_slices(*row, shape.slot_count) == 0) ||
-           (messages && row->id != AlgorithmId::pairwise));
+           !is_of(kind, *row, c.protocol));
   c.algorithm = row->id;
   c.type = draw.one_in(2) ? DataType::float32 : DataType(draw.below(kDataTypeCount));
   c.op = draw.one_in(2) ? RedOp::sum : RedOp(draw.below(kRedOpCount));
   const size_t element = element_size(c.type);
-  c.count = draw.size(messages || draw.one_in(4) ? 24 << 10 : 3 << 10) / element;
+  const bool large = kind == Kind::messages || (kind == Kind::any && draw.one_in(4));
+  c.count = draw.size(large ? 24 << 10 : 3 << 10) / element;
   c.root = int(draw.below(uint64_t(shape.nranks)));
   c.in_place = draw.one_in(2);
   if (row->window) {
     c.chunk_bytes = shape.window_bytes / uint64_t(shape.nranks) / 16 * 16;
   } else {
     const uint32_t most = most_slices(*row, shape.slot_count);
-    c.chunk_bytes = (1 + draw.below(std::min(most, 3u))) * shape.slot_data_bytes;
+    const uint64_t slots = kind == Kind::moves ? 1 : 1 + draw.below(std::min(most, 3u));
+    c.chunk_bytes = slots * shape.slot_data_bytes;
   }
   return c;
 }
@@ -124,7 +137,7 @@ std::string check(const World& world, const std::vector<std::unique_ptr<Ranks>>&
 }
 
 // Returns for how long its waits were in all, where they were counted.
-uint64_t run_drawn(uint64_t seed, bool messages) {
+uint64_t run_drawn(uint64_t seed, Kind kind) {
   Draw draw(seed);
   const WorldShape shape = draw_shape(draw);
   World world(shape);
@@ -138,14 +151,14 @@ uint64_t run_drawn(uint64_t seed, bool messages) {
   std::vector<std::unique_ptr<Ranks>> all;
   std::string wrong;
   for (uint64_t launches = 1 + draw.below(4); launches > 0 && wrong.empty(); --launches) {
-    const Case c = draw_case(draw, shape, messages);
+    const Case c = draw_case(draw, shape, kind);
     all.push_back(std::make_unique<Ranks>(draw, c, shape));
     const int threads = draw.of({96, 128, 192, 320});
     said += "\n" + describe(c, -1, shape.nranks) + " threads " + std::to_string(threads);
-    const bool tells = draw.one_in(2);  // what the host knows of messages
-    if (!world.launch(all.back()->works, threads, kPatience,
-                      tells ? all.back()->rounds.data() : nullptr))
-      wrong = "refused";
+    gpu_tests::HostSide host;
+    if (draw.one_in(2)) host.rounds = all.back()->rounds.data();
+    if (kind == Kind::moves || draw.one_in(2)) host.orders = all.back()->orders;
+    if (!world.launch(all.back()->works, threads, kPatience, host)) wrong = "refused";
   }
   if (wrong.empty()) wrong = emulated::machine().run();
   if (wrong.empty()) wrong = check(world, all);
@@ -159,21 +172,30 @@ uint64_t run_drawn(uint64_t seed, bool messages) {
 
 TEST_CASE("kernels of verbs and messages: drawn at random", "[works]") {
   uint64_t waited_ns = 0;
-  each_seed(120, [&](uint64_t seed) { waited_ns += run_drawn(seed, false); });
+  each_seed(120, [&](uint64_t seed) { waited_ns += run_drawn(seed, Kind::any); });
   CHECK(waited_ns > 0);
 }
 
 TEST_CASE("kernels of messages: drawn at random", "[works]") {
   uint64_t waited_ns = 0;
-  each_seed(100, [&](uint64_t seed) { waited_ns += run_drawn(seed, true); });
+  each_seed(100, [&](uint64_t seed) { waited_ns += run_drawn(seed, Kind::messages); });
+  CHECK(waited_ns > 0);
+}
+
+TEST_CASE("kernels of moves: drawn at random", "[works]") {
+  uint64_t waited_ns = 0;
+  each_seed(120, [&](uint64_t seed) { waited_ns += run_drawn(seed, Kind::moves); });
   CHECK(waited_ns > 0);
 }
 
 TEST_CASE("kernels of verbs and messages: a rank that never comes is named", "[works][stall]") {
   for (const AlgorithmId id : {AlgorithmId::ring, AlgorithmId::tree, AlgorithmId::pairwise,
                                AlgorithmId::doubling, AlgorithmId::one_shot})
-    for (int p = 0; p < kProtocolCount; ++p) {
+    for (int which = 0; which < 2 * kProtocolCount; ++which) {
+      const bool by_moves = which >= kProtocolCount;
+      const int p = which % kProtocolCount;
       if (!serves(algorithm(id), Protocol(p))) continue;
+      if (by_moves && !is_of(Kind::moves, algorithm(id), Protocol(p))) continue;
       Draw draw(uint64_t(p) + 1);
       emulated::machine().behave({.seed = uint64_t(p) + 1, .looks = 64});
       const WorldShape shape{.nranks = 3, .slot_count = 2, .slot_data_bytes = 480};
@@ -183,12 +205,15 @@ TEST_CASE("kernels of verbs and messages: a rank that never comes is named", "[w
       const Case c{.algorithm = id,
                    .collective = pairwise ? Collective::all_to_all : Collective::all_reduce,
                    .protocol = Protocol(p),
-                   .count = 2000,
+                   .count = by_moves ? 100u : 2000u,
                    .chunk_bytes = 480};
       Ranks ranks(draw, c, shape);
       ranks.works.pop_back();
+      ranks.orders.pop_back();
+      gpu_tests::HostSide host;
+      if (by_moves) host.orders = ranks.orders;
       INFO(describe(c, -1, shape.nranks));
-      REQUIRE(world.launch(ranks.works, 96, 3'000'000));
+      REQUIRE(world.launch(ranks.works, 96, 3'000'000, host));
       REQUIRE(emulated::machine().run() == "");
       bool late = false, named = false;
       for (int r = 0; r < 2; ++r) {

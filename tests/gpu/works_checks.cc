@@ -32,14 +32,17 @@ bool runs(World& world, const Case& c, int threads, int channels) {
   buffers().upload();
   std::vector<Work> works;
   std::vector<PairStep> rounds;
+  HostSide host;
   for (int r = 0; r < world.shape.nranks; ++r)
     for (int ch = 0; ch < channels; ++ch) {
       works.push_back(placed.work(r, ch, channels));
+      host.orders.push_back(placed.order(r));
       rounds.insert(rounds.end(), placed.rounds(r).begin(), placed.rounds(r).end());
     }
   const std::string what = describe(c, -1, world.shape.nranks);
-  // Messages with what the host knows, and without.
-  if (!world.run(works, threads, kPatience, cases % 2 == 0 ? rounds.data() : nullptr)) {
+  // With what the host knows, and without.
+  host.rounds = rounds.data();
+  if (!world.run(works, threads, kPatience, cases % 2 == 0 ? host : HostSide{})) {
     fail(what);
     return false;
   }

@@ -43,6 +43,7 @@ class Placed {
   }
   // The rounds of a work, with the device's addresses.
   const std::vector<PairStep>& rounds(int rank) const { return rounds_[size_t(rank)]; }
+  const int32_t* order(int rank) const { return ranks_[size_t(rank)]->order().data(); }
   Work work(int rank, int channel, int channels) const {
     Work w = ranks_[size_t(rank)]->work(channel, channels);
     w.input = there(rank, w.input);

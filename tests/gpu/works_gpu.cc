@@ -14,7 +14,7 @@ namespace {
 
 // One rank never comes: the others end in reports, at least one a timeout that names it.
 void stalled(int nranks, AlgorithmId id, Protocol protocol,
-             Collective collective = Collective::all_reduce) {
+             Collective collective = Collective::all_reduce, uint64_t count = 40000) {
   ++cases;
   World world({.nranks = nranks, .slot_count = 4});
   const int missing = nranks - 1;
@@ -22,14 +22,18 @@ void stalled(int nranks, AlgorithmId id, Protocol protocol,
   const Case c{.algorithm = id,
                .collective = collective,
                .protocol = protocol,
-               .count = 40000,
+               .count = count,
                .chunk_bytes = chunk_bytes(world, algorithm(id), 2)};
   Placed placed(buffers(), c, nranks);
   buffers().upload();
   std::vector<Work> works;
-  for (int r = 0; r < missing; ++r) works.push_back(placed.work(r, 0, 1));
+  HostSide host;
+  for (int r = 0; r < missing; ++r) {
+    works.push_back(placed.work(r, 0, 1));
+    host.orders.push_back(placed.order(r));
+  }
   const std::string what = describe(c, -1, nranks) + " without rank " + std::to_string(missing);
-  if (!world.run(works, 192, 300'000'000)) return fail(what);
+  if (!world.run(works, 192, 300'000'000, host)) return fail(what);
   bool late = false, named = false;
   for (int r = 0; r < missing; ++r) {
     const Report& report = world.report(r, 0);
@@ -86,7 +90,7 @@ void torn_store() {
 // its data. Asserts nothing.
 void time_works() {
   World world({.nranks = 2, .slot_count = 8, .slot_data_bytes = 240 * 512});
-  const auto measure = [&](const char* name, Case c, int threads) {
+  const auto measure = [&](const char* name, Case c, int threads, bool knows = true) {
     buffers().clear();
     c.chunk_bytes = world.shape.slot_data_bytes;
     Placed placed(buffers(), c, 2);
@@ -94,6 +98,8 @@ void time_works() {
     const std::vector<Work> works{placed.work(0, 0, 1), placed.work(1, 0, 1)};
     std::vector<PairStep> rounds = placed.rounds(0);
     rounds.insert(rounds.end(), placed.rounds(1).begin(), placed.rounds(1).end());
+    HostSide host{.rounds = rounds.data()};
+    if (knows) host.orders = {placed.order(0), placed.order(1)};
     constexpr int kLaunches = 2000;
     auto start = std::chrono::steady_clock::now();
     for (int i = -200; i < kLaunches; ++i) {
@@ -101,7 +107,7 @@ void time_works() {
         cuda_ok(cudaDeviceSynchronize(), name);
         start = std::chrono::steady_clock::now();
       }
-      if (!world.launch(works, threads, kPatience, rounds.data())) return fail(name);
+      if (!world.launch(works, threads, kPatience, host)) return fail(name);
     }
     cuda_ok(cudaDeviceSynchronize(), name);
     const std::chrono::duration<double, std::micro> us = std::chrono::steady_clock::now() - start;
@@ -120,6 +126,8 @@ void time_works() {
       measure((name + " doubling 1 KiB").c_str(),
               {.algorithm = AlgorithmId::doubling, .protocol = p, .count = 256}, threads);
       measure((name + " ring 1 KiB").c_str(), {.protocol = p, .count = 256}, threads);
+      if (p == Protocol::ll)
+        measure("LL ring 1 KiB by the verbs", {.protocol = p, .count = 256}, threads, false);
     }
   }
 }
@@ -160,6 +168,9 @@ int main(int argc, char** argv) {
     for (const AlgorithmId id :
          {AlgorithmId::ring, AlgorithmId::tree, AlgorithmId::tree_split, AlgorithmId::doubling})
       for (int proto = 0; proto < kProtocolCount; ++proto) stalled(4, id, Protocol(proto));
+    // By moves, where the host knows them.
+    for (const AlgorithmId id : {AlgorithmId::ring, AlgorithmId::tree, AlgorithmId::doubling})
+      stalled(4, id, Protocol::ll, Collective::all_reduce, 200);
     stalled(4, AlgorithmId::one_shot, Protocol::simple);
     for (int proto = 0; proto < kProtocolCount; ++proto)
       stalled(4, AlgorithmId::pairwise, Protocol(proto), Collective::all_to_all);

@@ -87,22 +87,24 @@ void World::make_windows() {
     }
 }
 
-bool World::run(std::vector<Work> works, int threads, int64_t timeout_ns, const PairStep* rounds) {
-  if (!launch(std::move(works), threads, timeout_ns, rounds)) return false;
+bool World::run(std::vector<Work> works, int threads, int64_t timeout_ns, const HostSide& host) {
+  if (!launch(std::move(works), threads, timeout_ns, host)) return false;
   cuda_ok(cudaDeviceSynchronize(), "the works");
   return true;
 }
 
-bool World::launch(std::vector<Work> works, int threads, int64_t timeout_ns,
-                   const PairStep* rounds) {
+bool World::launch(std::vector<Work> works, int threads, int64_t timeout_ns, const HostSide& host) {
+  const bool knows = !works.empty() && host.orders.size() == works.size();
   for (Work& w : works) w.channel = uint16_t(w.rank * shape.channels + w.channel);
   WorksLaunch launch;
   launch.works = works.data();
   launch.work_count = int(works.size());
   launch.protocol = works.empty() ? Protocol::simple : works[0].protocol;
   launch.threads = threads;
-  launch.host_pairs = rounds;
-  launch.host_links = rounds != nullptr ? host_links_.data() : nullptr;
+  launch.host_pairs = host.rounds;
+  launch.host_links = host.rounds != nullptr || knows ? host_links_.data() : nullptr;
+  launch.host_orders = knows ? host.orders.data() : nullptr;
+  launch.slot_bytes = knows ? slot_bytes(shape.slot_data_bytes, launch.protocol) : 0;
   launch.shared = {reports_,    abort_word_, timeout_ns,  links_,
                    waits.notes, waits.times, waits.blocks};
   const auto& launcher = collctl::kernels::cuda::launcher();

@@ -24,20 +24,24 @@ struct WorldShape {
   uint64_t window_bytes = 16 << 10;  // of a bank
 };
 
+// What a launch may bring along in host memory: the rounds of all works, and by work its ring's
+// order. Without them kernels look that up, and small operations go by the verbs.
+struct HostSide {
+  const PairStep* rounds = nullptr;
+  std::vector<const int32_t*> orders = {};
+};
+
 class World {
  public:
   explicit World(const WorldShape& s);
   ~World();
 
   const WorldShape shape;
-  // Launches the works (their channel is the rank's own, 0..channels-1) and waits. `rounds`: the
-  // pair steps of all works, for a launch that brings copies in host memory along. False: the
+  // Launches the works (their channel is the rank's own, 0..channels-1) and waits. False: the
   // device did not end, or the launch was refused; reports() say why it aborted.
-  bool run(std::vector<Work> works, int threads, int64_t timeout_ns,
-           const PairStep* rounds = nullptr);
+  bool run(std::vector<Work> works, int threads, int64_t timeout_ns, const HostSide& host = {});
   // Likewise, without waiting.
-  bool launch(std::vector<Work> works, int threads, int64_t timeout_ns,
-              const PairStep* rounds = nullptr);
+  bool launch(std::vector<Work> works, int threads, int64_t timeout_ns, const HostSide& host = {});
   const Report& report(int rank, int channel) const {
     return reports_[rank * shape.channels + channel];
   }

@@ -17,17 +17,24 @@ void store_half(uint8_t* at, uint32_t data, uint32_t flag) {
   std::atomic_ref<uint64_t>(word).store(uint64_t(flag) << 32 | data, std::memory_order_release);
 }
 
+// Exactly one load of data and flag.
+uint64_t load_half(const uint8_t* at) {
+  auto& word = *reinterpret_cast<uint64_t*>(const_cast<uint8_t*>(at));
+  return std::atomic_ref<uint64_t>(word).load(std::memory_order_relaxed);
+}
+
 }  // namespace
 
-// Word by word from place to place: by way of an array on the stack g++ 12 and 13 compile it
-// wrongly (CMakeLists.txt).
-void pack_lines_in_place(uint8_t* slot, uint32_t lines) {
-  for (uint32_t i = 0; i < lines; ++i) {
+uint32_t pack_lines(const uint8_t* slot, uint32_t from, uint32_t to, uint32_t flag,
+                    uint8_t* packed) {
+  for (uint32_t i = from; i < to; ++i) {
     const uint8_t* const line = slot + size_t(i) * kLineBytes;
-    uint8_t* const data = slot + size_t(i) * kDataBytes;
-    std::memmove(data, line, 4);
-    std::memmove(data + 4, line + 8, 4);
+    const uint64_t low = load_half(line), high = load_half(line + 8);
+    if (uint32_t(low >> 32) != flag || uint32_t(high >> 32) != flag) return i;
+    const uint64_t data = high << 32 | uint32_t(low);
+    std::memcpy(packed + size_t(i) * kDataBytes, &data, sizeof data);
   }
+  return to;
 }
 
 void unpack_lines(const uint8_t* packed, uint32_t lines, const LineTarget& target) {

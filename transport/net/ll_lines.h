@@ -5,8 +5,10 @@
 
 namespace collctl::transport {
 
-// Moves the data of `lines` lines to the front of the same slot; the slot belongs to the caller.
-void pack_lines_in_place(uint8_t* slot, uint32_t lines);
+// Packs the data of the lines [from, to) of a slot as far as they have the flag, which a producer
+// may be writing now; line i's to packed + 8 i. Returns the first line that has not, or `to`.
+uint32_t pack_lines(const uint8_t* slot, uint32_t from, uint32_t to, uint32_t flag,
+                    uint8_t* packed);
 
 // Writes `lines` lines of packed data with the flags of `step` while a consumer may be looking:
 // each half line is stored at once. In the last slot_count steps before the flags' 31-bit wrap the

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstring>
 
 #include "base/bell.h"
@@ -157,7 +158,7 @@ Status NetLink::make_stage(Protocol protocol, void* block, const FifoLayout& lay
     stage.fifo.slots = device_memory().data() + on_device_.at[int(protocol)];
     return {};  // registered
   }
-  if (stage.is_ll() && !sending()) return make_staging(stage);
+  if (stage.is_ll()) return make_staging(stage);
   COLL_ASSIGN(stage.memory,
               connection_->register_memory(stage.fifo.slots,
                                            size_t(geometry.slot_bytes) * geometry.slot_count));
@@ -169,7 +170,7 @@ Status NetLink::make_staging(Stage& stage) {
   void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED)
-    return base::errno_error(ErrorCode::unavailable, "memory to receive into", errno);
+    return base::errno_error(ErrorCode::unavailable, "memory for packed data", errno);
   staging_ = base::Mapping(at, bytes);
   stage.staging = static_cast<uint8_t*>(at);
   COLL_ASSIGN(stage.memory, connection_->register_memory(at, bytes));
@@ -199,7 +200,10 @@ Status NetLink::move(Result<bool> (NetConnection::*carry)(), bool& moved) {
   if (withdrawn()) return {};
   bool posted = false;
   for (Stage* stage : used_) {
-    stage->seen = limit(*stage);
+    const uint64_t seen = limit(*stage);
+    // A GPU's lines may come behind their tail, but soon: not the time to sleep.
+    moved |= stage->is_ll() && sending() && seen != stage->seen;
+    stage->seen = seen;
     if (stage->posted < stage->seen) {
       COLL_TRY(post(*stage, moved));
       posted = true;
@@ -243,6 +247,7 @@ Status NetLink::post(Stage& stage, bool& moved) {
 }
 
 Result<NetRequest> NetLink::post_send(Stage& stage) {
+  if (stage.is_ll()) return post_lines(stage);
   const uint64_t step = stage.posted;
   uint32_t bytes = record_of(stage.fifo, stage.index(step)).load();
   const uint8_t* from = stage.slot(step);
@@ -260,19 +265,34 @@ Result<NetRequest> NetLink::post_send(Stage& stage) {
   if (bytes > stage.fifo.slot_bytes || bytes % stage.line_bytes() != 0)
     return Error(ErrorCode::defect, format("step {} claims {} bytes in a slot of {}", step, bytes,
                                            stage.fifo.slot_bytes));
-  if (stage.is_ll()) {
-    if (stage.packed == step) pack_lines_in_place(stage.slot(step), bytes / 16);
-    stage.packed = step + 1;  // so that a post that found no credit does not pack again
-    bytes /= 2;
-  }
   return connection_->post_send(int(stage.fifo.protocol), from, bytes, stage.memory);
+}
+
+// A GPU's tail, record and lines come in any order (fifo.h).
+Result<NetRequest> NetLink::post_lines(Stage& stage) {
+  const uint64_t step = stage.posted;
+  const auto flag = uint32_t(step + 1);
+  kernels::SlotRecord& there = stage.fifo.records[stage.index(step)];
+  const auto record = std::bit_cast<kernels::SlotRecord>(
+      std::atomic_ref(reinterpret_cast<uint64_t&>(there)).load(std::memory_order_acquire));
+  if (record.mark != flag) return kNoRequest;
+  if (record.bytes > stage.fifo.slot_bytes || record.bytes % stage.line_bytes() != 0)
+    return Error(ErrorCode::defect, format("step {} claims {} bytes in a slot of {}", step,
+                                           record.bytes, stage.fifo.slot_bytes));
+  const uint32_t lines = record.bytes / stage.line_bytes();
+  uint8_t* const packed = stage.packed_slot(step);
+  stage.packed = pack_lines(stage.slot(step), stage.packed, lines, flag, packed);
+  if (stage.packed < lines) return kNoRequest;
+  COLL_ASSIGN(const NetRequest request, connection_->post_send(int(stage.fifo.protocol), packed,
+                                                               record.bytes / 2, stage.memory));
+  if (request != kNoRequest) stage.packed = 0;
+  return request;
 }
 
 Result<NetRequest> NetLink::post_recv(Stage& stage) {
   const uint64_t step = stage.posted;
   const uint32_t capacity = stage.fifo.slot_bytes / (stage.is_ll() ? 2 : 1);
-  uint8_t* to =
-      stage.is_ll() ? stage.staging + size_t(stage.index(step)) * capacity : stage.slot(step);
+  uint8_t* const to = stage.is_ll() ? stage.packed_slot(step) : stage.slot(step);
   return connection_->post_recv(int(stage.fifo.protocol), to, capacity, stage.memory);
 }
 
@@ -326,8 +346,7 @@ Status NetLink::announce(Stage& stage, const NetDone& arrived) {
     // Before the lines: whoever sees one of them may ask how many there are.
     std::atomic_ref<uint32_t>(stage.fifo.records[stage.index(step)].bytes)
         .store(bytes * 2, std::memory_order_relaxed);
-    const size_t at = size_t(stage.index(step)) * (stage.fifo.slot_bytes / 2);
-    unpack_lines(stage.staging + at, bytes / 8,
+    unpack_lines(stage.packed_slot(step), bytes / 8,
                  {stage.slot(step), stage.fifo.slot_bytes, stage.fifo.slot_count, step});
   } else {
     stage.fifo.records[stage.index(step)].bytes =

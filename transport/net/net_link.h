@@ -55,10 +55,10 @@ class NetLink : public Link {
     uint64_t posted = 0;               // steps given to the network
     uint64_t done = 0;                 // steps the network is done with
     uint64_t seen = 0;                 // the limit of posted at the last look
-    uint64_t packed = 0;               // send, LL: steps whose slot holds packed data
+    uint32_t packed = 0;               // send, LL: lines of step `posted` that lie in `staging`
     uint64_t lent = 0;                 // send: behind the last posted step that lies with the rank
     uint64_t memory = 0;               // registration
-    uint8_t* staging = nullptr;        // receive, LL: packed data before it becomes lines
+    uint8_t* staging = nullptr;        // LL: packed data, by slot, as the wire has it
     std::vector<kernels::Place> places;  // receive, Simple: by slot, where that can be elsewhere
     uint64_t placed = 0;                 // steps whose place the network knows, or that have none
     bool is_ll() const { return fifo.protocol == kernels::Protocol::ll; }
@@ -68,6 +68,9 @@ class NetLink : public Link {
     uint32_t index(uint64_t step) const { return ring_place(step, fifo.slot_count); }
     uint8_t* slot(uint64_t step) const {
       return fifo.slots + size_t(index(step)) * fifo.slot_bytes;
+    }
+    uint8_t* packed_slot(uint64_t step) const {
+      return staging + size_t(index(step)) * (fifo.slot_bytes / 2);
     }
   };
 
@@ -84,6 +87,7 @@ class NetLink : public Link {
   bool sending() const { return spec_.direction == Direction::send; }
   Status post(Stage& stage, bool& moved);
   Result<NetRequest> post_send(Stage& stage);
+  Result<NetRequest> post_lines(Stage& stage);
   Result<NetRequest> post_recv(Stage& stage);
   void pass_on_places(Stage& stage);
   Status complete(Stage& stage, bool& moved);

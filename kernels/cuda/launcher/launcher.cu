@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "kernels/cuda/architectures.h"
+#include "kernels/cuda/moves/call.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/torn_store.h"
 #include "kernels/cuda/verbs/run.cuh"
@@ -62,7 +63,8 @@ cudaError_t load_kernels() {
         rc != cudaSuccess)
       return rc;
   }
-  if (const int rc = prepare_sendrecv(); rc != 0) return cudaError_t(rc);
+  for (const auto prepare : {prepare_sendrecv, prepare_moves})
+    if (const int rc = prepare(); rc != 0) return cudaError_t(rc);
   loaded.fetch_or(bit, std::memory_order_release);
   return cudaSuccess;
 }
@@ -73,15 +75,18 @@ int launch_works(const WorksLaunch& launch) {
   const int threads = launch.threads + (kernel.poster ? kWarp : 0);
   if (launch.threads < kLeastThreads || threads > kMostBlockThreads || threads % kWarp != 0)
     return cudaErrorInvalidValue;
+  MovesCall moves;
   const KernelRow* const row = launch.work_count < 1
                                    ? nullptr
                                    : find_kernel({.through = Through::fifos,
                                                   .collective = launch.works[0].collective,
                                                   .algorithm = launch.works[0].algorithm,
                                                   .protocol = launch.protocol,
-                                                  .messages_alone = sendrecv_serves(launch)});
+                                                  .messages_alone = sendrecv_serves(launch),
+                                                  .few_moves = moves_of(launch, moves)});
   if (row == nullptr) return cudaErrorInvalidValue;
   if (row->id == KernelId::messages_fifo) return launch_sendrecv(launch);
+  if (row->id == KernelId::moves) return launch_moves(launch, moves);
   Batch batch;
   int blocks = 0;
   if (!make_batch(launch, batch, blocks)) return cudaErrorInvalidValue;

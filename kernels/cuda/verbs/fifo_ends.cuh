@@ -9,6 +9,13 @@
 
 namespace collctl::kernels::cuda {
 
+// For a proxy that looks for the flags: how many bytes of lines there are, and theirs.
+__device__ __forceinline__ void announce_lines(SlotRecord& record, uint64_t step,
+                                               uint32_t wire_bytes) {
+  store_volatile(reinterpret_cast<uint64_t*>(&record),
+                 uint64_t(uint32_t(step + 1)) << 32 | wire_bytes);
+}
+
 // What a verb reads and writes besides slots. With `receive` and `in` it reduces.
 struct Motion {
   const uint8_t* in = nullptr;
@@ -84,11 +91,12 @@ class FifoEnds {
 
   // A proxy wants to know how much is in the slot. Before the fence.
   __device__ void record(uint32_t wire_bytes) {
+    if (flags_tell()) return announce_lines(fifo_->records[slot_], step_, wire_bytes);
     if ((flags_ & kFifoProxyReads) != 0 && fifo_->records != nullptr)
       store_volatile(&fifo_->records[slot_].bytes, wire_bytes);
-    if (reduction_ != 0) store_volatile(&fifo_->records[slot_].reduction, reduction_);
+    if (reduction_ != 0) store_volatile(&fifo_->records[slot_].mark, reduction_);
   }
-  // After the fence, which orders the data before the tail.
+  // After the fence, which orders the data before the tail, or the flags tell.
   __device__ void publish() {
     if (protocol_ == Protocol::simple || (flags_ & kFifoProxyReads) != 0)
       store_volatile(post_, step_ + 1);
@@ -100,6 +108,10 @@ class FifoEnds {
     advance();
   }
   __device__ bool proxied() const { return (flags_ & kFifoProxyReads) != 0; }
+  // To a proxy, in whatever order things come.
+  __device__ bool flags_tell() const {
+    return protocol_ == Protocol::ll && proxied() && reduction_ == 0;
+  }
   // Whether this step's slice writes all of its slot, whatever it needs.
   __device__ bool fills_slot() const {
     return protocol_ == Protocol::ll && ll_writes_whole_slot(step_, slot_count_);

@@ -54,6 +54,7 @@ struct LineArguments {
   __device__ uint8_t* target(int i) const { return scratch->target[side][i]; }
   __device__ uint64_t target_step(int i) const { return scratch->target_step[side][i]; }
   __device__ uint32_t target_fill(int i) const { return scratch->target_fill[side][i]; }
+  __device__ LineWait wait(int i, uint64_t wanted) const { return {*team, i, wanted}; }
 };
 
 // --- A thread's words of 8 bytes in the caller's memory: `words` of them side by side at `at`, at
@@ -159,7 +160,7 @@ struct LineSlices {
     if (sends) {
       if (ends.proxied()) {
         ends.record(ends.fills_slot() ? ends.slot_bytes() : Lines::wire_bytes(bytes));
-        fence_system();
+        if (!ends.flags_tell()) fence_system();
       }
       ends.publish();
     }

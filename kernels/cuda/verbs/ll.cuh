@@ -1,6 +1,6 @@
 // Protocol LL: lines of 16 bytes, {data low, flag, data high, flag}, flag = uint32(step + 1). One
 // store carries data and its announcement, so no fence and no counter are needed. A thread takes
-// four lines at a time, so that their loads are in flight together.
+// several lines at a time, so that their loads are in flight together.
 #pragma once
 #include "kernels/cuda/verbs/line_slices.cuh"
 
@@ -20,9 +20,11 @@ __device__ __forceinline__ Pack ll_line(uint64_t data, uint32_t flag) {
   return {{high | uint32_t(data), high | data >> 32}};
 }
 
-struct LlLines {
+// `kLines`: that a thread has in flight.
+template <int kLines>
+struct LlLinesOf {
   static constexpr Protocol kProtocol = Protocol::ll;
-  static constexpr int kUnroll = 4;
+  static constexpr int kUnroll = kLines;
   static __device__ uint32_t wire_bytes(uint64_t bytes) {
     return uint32_t((bytes + 7) / 8) * kLlLineBytes;
   }
@@ -59,14 +61,17 @@ struct LlLines {
     if (start != 0 && wait.counts()) wait.over(start);
     return true;
   }
-  static __device__ __forceinline__ bool read(const LineArguments& a, int i, uint32_t first,
+  // `a` from here on: a LineArguments, or what says the same of a slice.
+  template <class Arguments>
+  static __device__ __forceinline__ bool read(const Arguments& a, int i, uint32_t first,
                                               uint32_t step, uint32_t end,
                                               uint64_t (&data)[kUnroll]) {
     const uint32_t flag = uint32_t(a.source_step(i) + 1);
-    return read_slot(a.source(i), flag, first, step, end, data, LineWait{*a.team, i, flag});
+    return read_slot(a.source(i), flag, first, step, end, data, a.wait(i, flag));
   }
 
-  static __device__ __forceinline__ WordPlaces places(const LineArguments& a, uint32_t first) {
+  template <class Arguments>
+  static __device__ __forceinline__ WordPlaces places(const Arguments& a, uint32_t first) {
     return {a.bytes, uint64_t(first) * 8, uint32_t(a.count) * 8, 1};
   }
 
@@ -79,9 +84,9 @@ struct LlLines {
         store_pack_volatile(slot + uint64_t(first + u * step) * kLlLineBytes,
                             ll_line(data[u], flag));
   }
-  static __device__ __forceinline__ void write(const LineArguments& a, uint32_t first,
-                                               uint32_t step, uint32_t end,
-                                               const uint64_t (&data)[kUnroll]) {
+  template <class Arguments>
+  static __device__ __forceinline__ void write(const Arguments& a, uint32_t first, uint32_t step,
+                                               uint32_t end, const uint64_t (&data)[kUnroll]) {
 #pragma unroll 1
     for (int t = 0; t < a.out_count; ++t)
       write_slot(a.target(t), uint32_t(a.target_step(t) + 1), first, step, end, data);
@@ -95,14 +100,16 @@ struct LlLines {
     for (uint32_t l = first; l < slot_bytes / kLlLineBytes; l += step)
       store_pack_volatile(slot + uint64_t(l) * kLlLineBytes, ll_line(0, flag));
   }
-  static __device__ __forceinline__ void fill(const LineArguments& a, uint32_t lines) {
+  template <class Arguments>
+  static __device__ __forceinline__ void fill(const Arguments& a, uint32_t lines) {
 #pragma unroll 1
     for (int t = 0; t < a.out_count; ++t)
       fill_slot(a.target(t), a.target_fill(t), uint32_t(a.target_step(t) + 1), lines + a.index,
                 a.count);
   }
 
-  static __device__ __forceinline__ uint32_t lines_of(const LineArguments& a) {
+  template <class Arguments>
+  static __device__ __forceinline__ uint32_t lines_of(const Arguments& a) {
     return uint32_t((a.bytes + 7) / 8);
   }
 
@@ -110,6 +117,10 @@ struct LlLines {
   struct Copy {
     static __device__ __noinline__ void run(const LineArguments& given) {
       const LineArguments a = given;
+      move(a);
+    }
+    template <class Arguments>
+    static __device__ __forceinline__ void move(const Arguments& a) {
       const uint32_t lines = lines_of(a), step = a.count;
 #pragma unroll 1
       for (uint32_t l = a.index; l < lines; l += kUnroll * step) {
@@ -127,8 +138,9 @@ struct LlLines {
   // `in`, then every source in turn.
   template <DataType kType, RedOp kOp>
   struct Reduce {
-    static __device__ __noinline__ void run(const LineArguments& given) {
-      const LineArguments a = given;
+    template <class Arguments>
+    static __device__ __noinline__ void run(const Arguments& given) {
+      const Arguments a = given;
       const uint32_t lines = lines_of(a), step = a.count;
 #pragma unroll 1
       for (uint32_t l = a.index; l < lines; l += kUnroll * step) {
@@ -151,5 +163,6 @@ struct LlLines {
     }
   };
 };
+using LlLines = LlLinesOf<4>;
 
 }  // namespace collctl::kernels::cuda

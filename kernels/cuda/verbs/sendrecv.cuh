@@ -149,12 +149,16 @@ __device__ __forceinline__ void keep_counters(PairSide& side, PairEnd& end, uint
     if (!side.all_moved()) return false;
     if (side.lane == 0 && announces) {
       // A proxy wants to know how much is in the slot.
-      if (end.proxied() && end.fifo->records != nullptr)
-        store_volatile(&end.fifo->records[end.slot].bytes,
-                       kProtocol == Protocol::ll && ll_writes_whole_slot(end.step, end.slot_count)
-                           ? end.slot_bytes
-                           : PairMover<kProtocol>::wire_bytes(n));
-      fence_system();
+      const uint32_t wire_bytes = PairMover<kProtocol>::wire_bytes(n);
+      if constexpr (kProtocol == Protocol::ll) {
+        announce_lines(
+            end.fifo->records[end.slot], end.step,
+            ll_writes_whole_slot(end.step, end.slot_count) ? end.slot_bytes : wire_bytes);
+      } else {
+        if (end.proxied() && end.fifo->records != nullptr)
+          store_volatile(&end.fifo->records[end.slot].bytes, wire_bytes);
+        fence_system();
+      }
     }
     // What was loaded from a slot has been used, so no load can follow the head.
     if (side.lane == 0 && (announces || side.receives)) store_volatile(end.post, end.step + 1);

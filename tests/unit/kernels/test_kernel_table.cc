@@ -50,6 +50,7 @@ TEST_CASE("every row of the table of GPU kernels runs something", "[gpu-table]")
                                                         .bytes = bytes,
                                                         .direct = direct,
                                                         .messages_alone = special,
+                                                        .few_moves = special,
                                                         .word_a_lane = special}))
                   found.insert(row);
   CHECK(found.size() == kernel_table().size());

@@ -84,7 +84,7 @@ inline bool put(Fifo& fifo, ByteView data, Deadline deadline, Waiting how = {}) 
       std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(slot + 8 * i))
           .store(uint64_t(uint32_t(step + 1)) << 32 | word, std::memory_order_relaxed);
     }
-    fifo.records[index].bytes = uint32_t(data.size() * 2);
+    fifo.records[index] = {.bytes = uint32_t(data.size() * 2), .mark = uint32_t(step + 1)};
   } else {
     if (!data.empty()) std::memcpy(slot, data.data(), data.size());
     fifo.records[index].bytes = uint32_t(data.size());

@@ -66,10 +66,20 @@ TEST_CASE("lines are packed for the wire and come back with the flags of their s
     slot[4 * i + 2] = 101 + 2 * i;
     slot[4 * i + 1] = slot[4 * i + 3] = 77;
   }
-  auto* bytes = reinterpret_cast<uint8_t*>(slot);
-  transport::pack_lines_in_place(bytes, kLines);
-  uint32_t packed[kLines * 2];
-  std::memcpy(packed, slot, sizeof packed);
+  const auto* bytes = reinterpret_cast<const uint8_t*>(slot);
+  alignas(8) uint32_t packed[kLines * 2] = {};
+  const auto pack = [&](uint32_t from) {
+    return transport::pack_lines(bytes, from, kLines, 77, reinterpret_cast<uint8_t*>(packed));
+  };
+  // Lines that are not there yet: the second half of one, the first of the next.
+  slot[7] = 76;
+  slot[9] = 0;
+  CHECK(pack(0) == 1);
+  slot[7] = 77;
+  CHECK(pack(1) == 2);
+  CHECK(packed[4] == 0);
+  slot[9] = 77;
+  CHECK(pack(2) == kLines);
   for (uint32_t i = 0; i < 2 * kLines; ++i) CHECK(packed[i] == 100 + i);
 
   alignas(16) uint32_t target[kLines * 4] = {};

@@ -104,14 +104,14 @@ uint64_t ReducerLink::limit() {
 
 Result<ReducerLink::Step> ReducerLink::step_of(uint64_t number) const {
   const kernels::SlotRecord& record = inputs_.records[number % inputs_.slot_count];
-  const uint32_t code = record.reduction - 1;
+  const uint32_t code = record.mark - 1;
   const uint32_t type = code >> 8, op = code & 0xff;
-  if (record.reduction == 0 || type >= uint32_t(kernels::kDataTypeCount) ||
+  if (record.mark == 0 || type >= uint32_t(kernels::kDataTypeCount) ||
       op >= uint32_t(kernels::kRedOpCount) || record.bytes > inputs_.slot_bytes ||
       record.bytes % kernels::element_size(DataType(type)) != 0)
     return Error(ErrorCode::defect,
                  format("step {} for the network claims {} bytes, reduction {:#x}", number,
-                        record.bytes, record.reduction));
+                        record.bytes, record.mark));
   return Step{.bytes = record.bytes, .type = DataType(type), .op = RedOp(op)};
 }
 

@@ -1,0 +1,42 @@
+#include <cuda_runtime.h>
+
+#include <algorithm>
+
+#include "kernels/cuda/moves/moves.cuh"
+
+namespace collctl::kernels::cuda {
+namespace {
+
+const void* kernel_of(Protocol protocol) {
+  return protocol == Protocol::ll ? address_of(moves_kernel<Protocol::ll>)
+                                  : address_of(moves_kernel<Protocol::simple>);
+}
+
+// A line or a pack a thread: those of a warp are side by side, and fewer warps take longer than
+// they save.
+int threads_for(const WorksLaunch& launch, const MovesCall& call) {
+  const int most = std::min(launch.threads, kMostMoveThreads) / kWarp * kWarp;
+  const uint32_t each = launch.protocol == Protocol::ll ? 8 : sizeof(Pack);
+  const int useful = int((call.head.most_bytes + each - 1) / each);
+  return std::clamp((useful + kWarp - 1) / kWarp * kWarp, kWarp, std::max(most, kWarp));
+}
+
+}  // namespace
+
+int launch_moves(const WorksLaunch& launch, const MovesCall& call) {
+  void* arguments[] = {const_cast<MovesCall*>(&call)};
+  return launch_overlapping(kernel_of(launch.protocol), launch.work_count,
+                            threads_for(launch, call), launch.stream, arguments);
+}
+
+int prepare_moves() {
+  for (const Protocol protocol : {Protocol::simple, Protocol::ll}) {
+    cudaFuncAttributes attributes;
+    if (const cudaError_t rc = cudaFuncGetAttributes(&attributes, kernel_of(protocol));
+        rc != cudaSuccess)
+      return rc;
+  }
+  return cudaSuccess;
+}
+
+}  // namespace collctl::kernels::cuda
