@@ -66,6 +66,8 @@ struct LinkSpec {
   NicChoice nic{};  // NET
   // NET, sending: the data is another rank's of this host, which writes it here; else null.
   std::shared_ptr<RelayMemory> relay = {};
+  // The link the other way is made in the same step, at both ends.
+  bool paired = false;
 };
 
 // Passing descriptors between processes of one host; the runtime's bootstrap implements it.
@@ -158,6 +160,9 @@ class Link {
   // The engine that drives this link has an eventfd: fifos carry it as bell_fd, helper threads of
   // the link ring it.
   virtual void attach_bell(int) {}
+  // Of a receiving end that is `paired`, before anything has moved over either: it may share what
+  // carries them with the sending end to the same peer. The caller drives neither meanwhile.
+  virtual void join(Link& /*sends*/) {}
   // An operation has failed: what is received from now on goes into slots alone.
   virtual void take_back() {}
   // The clean end: the peer is told, so that closing afterwards is not a failure there.

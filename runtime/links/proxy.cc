@@ -77,11 +77,12 @@ std::vector<Address> ProxyEngine::addresses() const {
   return all;
 }
 
-void ProxyEngine::add(Link* link) {
+void ProxyEngine::add(Link* link, Link* sends) {
   if (!link->needs_progress()) return;
   State& s = *state_;
   {
     const std::scoped_lock lock(s.driver);
+    if (sends != nullptr) link->join(*sends);
     link->attach_bell(s.bell.get());
     s.links.push_back({link});
     s.link_count.store(int(s.links.size()), std::memory_order_release);

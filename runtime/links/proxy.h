@@ -46,8 +46,9 @@ class ProxyEngine : public transport::NetAcceptor {
   // The same, and those of `also_listen_at` behind it.
   std::vector<Address> addresses() const;
 
-  // Links that need no progress are ignored.
-  void add(transport::Link* link);
+  // Links that need no progress are ignored. `sends`: the link joins that one first, which is here
+  // already.
+  void add(transport::Link* link, transport::Link* sends = nullptr);
   void remove(transport::Link* link);
 
   void expect(uint64_t key) override;

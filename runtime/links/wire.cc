@@ -105,8 +105,9 @@ void Wire::fill_spec(Pending& p, uint32_t purpose) const {
   set_geometry(spec, *options_.settings, wants_ll128(p));
 }
 
-void Wire::open(Pending& p, uint32_t purpose, Deadline deadline) {
+void Wire::open(Pending& p, uint32_t purpose, bool paired, Deadline deadline) {
   fill_spec(p, purpose);
+  p.spec.paired = paired;
   p.failure.reset();
   p.peer_failure.reset();
   p.mine.clear();
@@ -123,6 +124,13 @@ void Wire::open(Pending& p, uint32_t purpose, Deadline deadline) {
     p.failure = std::move(blob.error());
   else
     p.mine = std::move(blob).value();
+}
+
+bool Wire::is_paired(const Pending& p, const std::vector<Pending*>& round) {
+  const Edge back{p.edge.channel, p.edge.to, p.edge.from};
+  return p.part == Part::whole && std::any_of(round.begin(), round.end(), [&](const Pending* q) {
+           return q->edge == back && q->part == Part::whole && q->row == p.row;
+         });
 }
 
 Status Wire::exchange(std::vector<Pending*>& round, Deadline deadline) {
@@ -265,7 +273,11 @@ Status Wire::make_links(std::vector<Pending>& pending, Direction direction, Dead
     }
     enter(p, **link);
     if ((*link)->needs_progress()) {
-      options_.proxy->add(link->get());
+      // Sending ends are made first.
+      const auto sends = direction == Direction::recv && p.spec.paired
+                             ? links_.find(Edge{p.edge.channel, p.edge.to, p.edge.from})
+                             : links_.end();
+      options_.proxy->add(link->get(), sends != links_.end() ? sends->second.get() : nullptr);
       proxied_ = true;
     }
     links_.emplace(p.edge, std::move(*link));
@@ -329,7 +341,7 @@ Status Wire::connect_all(std::vector<Pending>& pending, uint32_t purpose, Deadli
     for (Pending& p : pending)
       if (!p.ready && !p.fatal) round.push_back(&p);
     if (round.empty()) break;
-    for (Pending* p : round) open(*p, purpose, deadline);
+    for (Pending* p : round) open(*p, purpose, is_paired(*p, round), deadline);
     COLL_TRY(open_at_relays(round, deadline));
     COLL_TRY(exchange(round, deadline));
     for (Pending* p : round) {

@@ -115,7 +115,9 @@ class Wire {
   Result<size_t> choose(const Edge& edge, size_t first) const;
   void add_pending(const Edge& edge, std::vector<Pending>& pending);
   void fill_spec(Pending& p, uint32_t purpose) const;
-  void open(Pending& p, uint32_t purpose, Deadline deadline);
+  // Whether the link the other way is made with it.
+  static bool is_paired(const Pending& p, const std::vector<Pending*>& round);
+  void open(Pending& p, uint32_t purpose, bool paired, Deadline deadline);
   Status open_at_relays(std::span<Pending* const> round, Deadline deadline);
   Status connect_at_relays(std::vector<Pending>& pending, Deadline deadline);
   bool goes_without_relay(Pending& p);

@@ -89,6 +89,8 @@ class NetConnection {
   virtual double resent() const { return -1; }
   virtual bool idle() const = 0;  // nothing of this end waits to be put on the wire
   virtual void attach_bell(int fd) = 0;
+  // As Link has it.
+  virtual void join(NetConnection& /*sends*/) {}
   virtual void say_goodbye() = 0;
   // After the goodbye: the peer has it, this end may be closed.
   virtual bool delivered() const = 0;

@@ -312,6 +312,10 @@ void NetLink::pass_on_places(Stage& stage) {
   }
 }
 
+void NetLink::join(Link& sends) {
+  if (auto* const other = dynamic_cast<NetLink*>(&sends)) connection_->join(*other->connection_);
+}
+
 void NetLink::take_back() {
   for (Stage* stage : used_) {
     if (stage->places.empty()) continue;

@@ -44,6 +44,7 @@ class NetLink : public Link {
   uint64_t carrying_ns() const override { return carried_ns_.load(std::memory_order_relaxed); }
   bool drained() const override;
   void attach_bell(int fd) override;
+  void join(Link& sends) override;
   void take_back() override;
   void say_goodbye() override { connection_->say_goodbye(); }
 

@@ -48,13 +48,44 @@ constexpr WireHeader control(WireKind kind, int stream, uint64_t sequence) {
 
 }  // namespace
 
+// The socket of both connections of a pair, and whose message is whose: data is for the one that
+// receives, credit for the one that sends.
+class JoinedLane : public LaneOwner {
+ public:
+  JoinedLane(LaneOwner& sends, LaneOwner& receives) : sends_(&sends), receives_(&receives) {}
+  // It is gone.
+  void forget(const LaneOwner& owner) {
+    if (sends_ == &owner) sends_ = nullptr;
+    if (receives_ == &owner) receives_ = nullptr;
+  }
+  Result<uint8_t*> place(int lane, const WireHeader& header) override {
+    if (LaneOwner* const owner = owner_of(header)) return owner->place(lane, header);
+    if (header.kind == WireKind::credit && header.bytes == 0) return static_cast<uint8_t*>(nullptr);
+    return Error(ErrorCode::lost, "data for a connection that this end has closed");
+  }
+  void arrived(int lane, const WireHeader& header) override {
+    if (LaneOwner* const owner = owner_of(header)) owner->arrived(lane, header);
+  }
+  void sent(const WireHeader& header) override {
+    if (header.kind == WireKind::data && sends_ != nullptr) sends_->sent(header);
+  }
+
+ private:
+  LaneOwner* owner_of(const WireHeader& header) const {
+    return header.kind == WireKind::data ? receives_ : sends_;
+  }
+  LaneOwner *sends_, *receives_;
+};
+
 SocketConnection::SocketConnection(const NetEnd& end, std::vector<base::Fd> sockets,
                                    std::vector<LaneMacs> macs,
                                    std::vector<std::unique_ptr<LaneHelper>> helpers,
-                                   SocketPlace place)
+                                   SocketPlace place, bool joins)
     : direction_(end.spec.direction),
       place_(std::move(place)),
       via_(format("NET/Socket/{}{}", place_.index, macs.empty() ? "" : "/MAC")),
+      first_((end.spec.self.rank < end.spec.peer.rank) == (direction_ == Direction::send)),
+      joins_(joins),
       helpers_(std::move(helpers)) {
   uint32_t capacity = kControlMessages;
   for (int i = 0; i < kernels::kProtocolCount; ++i) {
@@ -69,7 +100,7 @@ SocketConnection::SocketConnection(const NetEnd& end, std::vector<base::Fd> sock
   }
   LaneOwner& owner = *this;
   for (size_t i = 0; i < sockets.size(); ++i)
-    lanes_.push_back(std::make_unique<SocketLane>(
+    lanes_.push_back(std::make_shared<SocketLane>(
         int(i), std::move(sockets[i]), owner, capacity,
         macs.empty() ? std::nullopt : std::optional<LaneMacs>(std::move(macs[i]))));
   for (size_t h = 0; h < helpers_.size(); ++h) {
@@ -81,6 +112,27 @@ SocketConnection::SocketConnection(const NetEnd& end, std::vector<base::Fd> sock
 
 SocketConnection::~SocketConnection() {
   helpers_.clear();
+  if (joined_ != nullptr) joined_->forget(*this);
+}
+
+void SocketConnection::join(NetConnection& other) {
+  auto* const sends = dynamic_cast<SocketConnection*>(&other);
+  if (sends == nullptr || !joins_ || !sends->joins_) {
+    if (sends != nullptr) sends->joins_ = false;
+    return;
+  }
+  // The other socket closes: at neither end has anything been sent there.
+  SocketConnection& from = first_ ? *this : *sends;
+  SocketConnection& to = first_ ? *sends : *this;
+  to.lanes_[0] = from.lanes_[0];
+  joined_ = sends->joined_ =
+      std::make_shared<JoinedLane>(static_cast<LaneOwner&>(*sends), static_cast<LaneOwner&>(*this));
+  lanes_[0]->hand_to(*joined_, 2);
+}
+
+// The peer may have joined already.
+bool SocketConnection::takes(const WireHeader& header) {
+  return direction_ == Direction::recv || header.kind != WireKind::data || !joins_;
 }
 
 Result<uint64_t> SocketConnection::register_memory(void*, size_t) {
@@ -93,6 +145,7 @@ Result<NetRequest> SocketConnection::post_send(int stream_index, const void* dat
   const uint64_t sequence = stream.posted.load(std::memory_order_relaxed);
   if (sequence - stream.tested >= stream.limits.window) return kNoRequest;
   const size_t lane = sequence % lanes_.size();
+  if (joined_ == nullptr) joins_ = false;
   if (lanes_[lane]->peer_done())
     return lost(Error(ErrorCode::lost, "the peer has closed its end of the connection"));
   stream.starved = !has_credit(stream);
@@ -251,7 +304,8 @@ Result<bool> SocketConnection::pump_lanes(bool all) {
   }
   const bool starved = std::any_of(streams_.begin(), streams_.end(),
                                    [](const Stream& stream) { return stream.starved; });
-  bool moved = false;
+  if (awaits_join()) return false;
+  bool moved = std::exchange(news_, false);
   for (size_t lane = 0; lane < lanes_.size(); ++lane) {
     if (served_by_helper(int(lane))) continue;
     COLL_ASSIGN(const bool pumped, pump(int(lane), all || (lane == 0 && starved)));
@@ -345,6 +399,7 @@ Status SocketConnection::place_credit(Stream& stream, const WireHeader& header) 
       header.sequence > stream.posted.load(std::memory_order_acquire))
     return Error(ErrorCode::lost, "an invalid credit");
   stream.credit.store(header.sequence, std::memory_order_release);
+  if (joined_ != nullptr) news_ = true;
   return {};
 }
 
@@ -368,6 +423,7 @@ void SocketConnection::finish(Stream& stream, uint64_t sequence, uint32_t bytes)
   Slot& slot = stream.slots[sequence % stream.limits.window];
   slot.bytes = bytes;
   slot.done.store(1, std::memory_order_release);
+  if (joined_ != nullptr) news_ = true;
   ring_driver();
 }
 
@@ -394,6 +450,7 @@ void SocketConnection::disarm() {
 }
 
 void SocketConnection::add_interest(std::vector<pollfd>& fds) {
+  if (awaits_join()) return;
   for (const auto& lane : lanes_) {
     if (served_by_helper(int(&lane - lanes_.data()))) continue;  // the bell tells
     if (lane->closed()) continue;

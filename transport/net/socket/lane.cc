@@ -44,7 +44,7 @@ SocketLane::SocketLane(int index, base::Fd fd, LaneOwner& owner, uint32_t queue_
                        std::optional<LaneMacs> macs)
     : index_(index),
       fd_(std::move(fd)),
-      owner_(owner),
+      owner_(&owner),
       queue_(std::bit_ceil(queue_capacity)),
       macs_(std::move(macs)),
       tags_(macs_ ? queue_.size() : 0),
@@ -87,7 +87,7 @@ Result<bool> SocketLane::pump_out() {
       left -= bytes;
       if (macs_) tags_[out & (queue_.size() - 1)].made = 0;
       out_.store(++out, std::memory_order_release);
-      owner_.sent(header);
+      owner_->sent(header);
     }
     front_done_ = left;
     if (taken < asked) return moved;  // the socket is full
@@ -151,12 +151,18 @@ Result<bool> SocketLane::fail_sending(Error error) {
 
 Result<bool> SocketLane::pump_in() {
   bool moved = false;
+  if (held_) {
+    held_ = false;
+    COLL_TRY(parse());
+    if (held_) return false;
+    moved = true;
+  }
   for (int i = 0; i < kReadsPerPump && !closed_; ++i) {
     COLL_ASSIGN(const Read read, read_more());
     if (read.got == 0) break;
     moved = true;
     COLL_TRY(parse());
-    if (read.emptied) break;
+    if (read.emptied || held_) break;
   }
   return moved;
 }
@@ -212,10 +218,14 @@ Status SocketLane::parse() {
         }
       }
       in_body_ = false;
-      owner_.arrived(index_, header_);
+      owner_->arrived(index_, header_);
     }
     if (end_ - begin_ < head_) return {};
     std::memcpy(&header_, buffer_.data() + begin_, kHeader);
+    if (!owner_->takes(header_)) {
+      held_ = true;
+      return {};
+    }
     begin_ += kHeader;
     if (macs_) COLL_TRY(check(bytes_of(header_)));
     COLL_TRY(begin_message());
@@ -232,11 +242,12 @@ Status SocketLane::begin_message() {
     return Error(ErrorCode::lost, "the peer sent bytes that are not a message");
   if (header_.kind == WireKind::goodbye) {
     if (header_.bytes != 0) return Error(ErrorCode::lost, "the peer sent a malformed goodbye");
+    if (--goodbyes_left_ > 0) return {};
     peer_done_.store(true, std::memory_order_release);
     base::acknowledge_now(fd_.get());
     return {};
   }
-  COLL_ASSIGN(body_, owner_.place(index_, header_));
+  COLL_ASSIGN(body_, owner_->place(index_, header_));
   later_ = header_.bytes;
   begin_part();
   in_body_ = true;

@@ -35,6 +35,8 @@ inline constexpr uint16_t kWireMagic = 0x434e;
 class LaneOwner {
  public:
   virtual ~LaneOwner() = default;
+  // False: not yet; it is asked again at the next pump_in().
+  virtual bool takes(const WireHeader& /*header*/) { return true; }
   // A header has arrived: checks it against what was agreed and says where the body goes.
   virtual Result<uint8_t*> place(int lane, const WireHeader& header) = 0;
   virtual void arrived(int lane, const WireHeader& header) = 0;  // the body is complete
@@ -54,6 +56,11 @@ class SocketLane {
   SocketLane(int index, base::Fd fd, LaneOwner& owner, uint32_t queue_capacity,
              std::optional<LaneMacs> macs = {});
   int fd() const { return fd_.get(); }
+  // From here on; there are so many ends at the peer, each of which says goodbye.
+  void hand_to(LaneOwner& owner, int ends) {
+    owner_ = &owner;
+    goodbyes_left_ = ends;
+  }
   // False when the queue is full.
   bool push(const WireHeader& header, const void* body);
   // True when bytes moved.
@@ -97,7 +104,7 @@ class SocketLane {
   static constexpr size_t kBuffer = 16384;
   int index_;
   base::Fd fd_;
-  LaneOwner& owner_;
+  LaneOwner* owner_;
 
   std::vector<Outgoing> queue_;  // a ring; single producer, single consumer
   std::atomic<uint32_t> in_{0}, out_{0};
@@ -114,8 +121,10 @@ class SocketLane {
   size_t body_left_ = 0;         // of this part
   size_t part_ = 0, later_ = 0;  // bytes of this part, of those after it
   bool in_body_ = false;
+  bool held_ = false;  // a header in the buffer whose message is not taken yet
   bool closed_ = false;
-  std::atomic<bool> peer_done_{false};  // said goodbye
+  int goodbyes_left_ = 1;
+  std::atomic<bool> peer_done_{false};  // all its ends said goodbye
 };
 
 }  // namespace collctl::transport

@@ -31,16 +31,28 @@ const std::vector<Interface>& own_interfaces(const Services& services) {
   return services.interfaces != nullptr ? *services.interfaces : none;
 }
 
+// It would share its socket with the connection the other way: one socket, which the driver serves.
+bool would_join(const NetEnd& end, const Services& services) {
+  return end.spec.paired && wanted_lanes(end, services) == 1 && !services.integrity &&
+         socket_threads(services.helper_threads, end.spec.self, end.spec.peer) == 0 &&
+         own_interfaces(services).size() < 2;
+}
+
 // What an end tells the other.
 struct Offer {
   uint32_t lanes = 0;  // both ends use the smaller number of what either wants
+  bool joins = false;  // would_join(); both must
   int32_t given = -1;  // the interface that the topology gave this end
   std::vector<Interface> interfaces;
 };
 
 Bytes encode(const Offer& offer) {
   ByteWriter w;
-  w.put(kBlobMagic).put(offer.lanes).put(offer.given).put(uint32_t(offer.interfaces.size()));
+  w.put(kBlobMagic)
+      .put(offer.lanes)
+      .put(uint8_t(offer.joins))
+      .put(offer.given)
+      .put(uint32_t(offer.interfaces.size()));
   for (const Interface& each : offer.interfaces) {
     each.address.write(w);
     w.put(int32_t(each.prefix_bits)).put_string(each.name);
@@ -53,6 +65,7 @@ Result<Offer> decode_offer(const NetEnd& end, ByteView blob) {
   const auto magic = r.get<uint32_t>();
   Offer offer;
   offer.lanes = r.get<uint32_t>();
+  offer.joins = r.get<uint8_t>() != 0;
   offer.given = r.get<int32_t>();
   const auto count = r.get<uint32_t>();
   bool good = r.ok() && magic == kBlobMagic && offer.lanes > 0 && offer.lanes <= kMaxLanes &&
@@ -94,7 +107,7 @@ SocketPlace place_of(const NetEnd& end, const Services& services, int fd) {
 
 Result<std::unique_ptr<NetConnection>> make_connection(const NetEnd& end, const Services& services,
                                                        std::vector<base::Fd> sockets,
-                                                       std::vector<LaneMacs> macs) {
+                                                       std::vector<LaneMacs> macs, bool joins) {
   std::vector<std::unique_ptr<LaneHelper>> helpers;
   const auto wanted = size_t(socket_threads(services.helper_threads, end.spec.self, end.spec.peer));
   // The slots of a GPU's link lie in host memory of its node.
@@ -111,7 +124,7 @@ Result<std::unique_ptr<NetConnection>> make_connection(const NetEnd& end, const 
               several ? format("{}, {}, ", place.interface, place.peer) : "", sockets.size(),
               helpers.size());
   return std::unique_ptr<NetConnection>(std::make_unique<SocketConnection>(
-      end, std::move(sockets), std::move(macs), std::move(helpers), std::move(place)));
+      end, std::move(sockets), std::move(macs), std::move(helpers), std::move(place), joins));
 }
 
 uint64_t lane_key(const NetEnd& end, const Services& services, uint32_t lane) {
@@ -127,6 +140,7 @@ class SocketHalf : public NetHalf {
       COLL_TRY(expect_peer(end_, services_, lane_key(end_, services_, lane)));
     const std::vector<Interface>& own = own_interfaces(services_);
     return encode({.lanes = wanted_lanes(end_, services_),
+                   .joins = would_join(end_, services_),
                    .given = find_interface(own, end_.spec.nic.name),
                    .interfaces = own});
   }
@@ -147,7 +161,8 @@ class SocketHalf : public NetHalf {
       COLL_ASSIGN(LaneMacs of_lane, LaneMacs::make(session));
       macs.push_back(std::move(of_lane));
     }
-    return make_connection(end_, services_, std::move(sockets), std::move(macs));
+    const bool joins = theirs.joins && would_join(end_, services_);
+    return make_connection(end_, services_, std::move(sockets), std::move(macs), joins);
   }
 
  private:
