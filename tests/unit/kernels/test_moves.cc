@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/algo/algorithms.h"
 #include "kernels/cuda/moves/call.h"
 #include "tests/catch.h"
 #include "tests/unit/kernels/cpu_operation.h"
@@ -24,6 +25,7 @@ struct Launch {
   std::vector<ChannelLinks> links;
   std::vector<Work> works;
   std::vector<const int32_t*> orders;
+  std::vector<uint8_t> scratch;
   WorksLaunch launch;
   MovesCall call;
 
@@ -33,6 +35,8 @@ struct Launch {
     for (int channel = 0; channel < channels; ++channel) {
       links.push_back({places.data(), places.data() + nranks * kProtocolCount});
       works.push_back(operation.work(channel, channels));
+      scratch.resize(scratch_bytes(works.back()));
+      if (!scratch.empty()) works.back().scratch = scratch.data();
       orders.push_back(operation.order().data());
     }
     launch = {.works = works.data(),
