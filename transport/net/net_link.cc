@@ -143,7 +143,9 @@ Status NetLink::make_stage(Protocol protocol, void* block, const FifoLayout& lay
   Stage& stage = stages_[size_t(protocol)];
   stage.fifo = fifo_end(block, layout, protocol, spec_);
   stage.fifo.flags = sending() ? kernels::kFifoProxyReads : kernels::kFifoProxyWrites;
-  const bool any_memory = protocol == Protocol::simple && connection_->uses_any_memory();
+  // A host thread's; a GPU's kernel keeps something else where places would be (fifo.h).
+  const bool any_memory = protocol == Protocol::simple && connection_->uses_any_memory() &&
+                          spec_.self.kind == DeviceKind::cpu;
   if (any_memory && sending()) stage.fifo.flags |= kernels::kFifoSendsLent;
   if (any_memory && !sending()) {
     stage.fifo.flags |= kernels::kFifoPlaces;
