@@ -188,6 +188,46 @@ TEST_CASE("kernels of moves: drawn at random", "[works]") {
   CHECK(waited_ns > 0);
 }
 
+TEST_CASE("kernels of verbs, messages and moves: what a proxy is told", "[works]") {
+  constexpr uint64_t kStep = 5;
+  struct Told {
+    Protocol protocol;
+    bool reduces;
+    AlgorithmId algorithm;
+  };
+  for (const Told& told : {Told{Protocol::ll, false, AlgorithmId::doubling},
+                           Told{Protocol::ll, false, AlgorithmId::pairwise},
+                           Told{Protocol::simple, false, AlgorithmId::pairwise},
+                           Told{Protocol::simple, false, AlgorithmId::doubling},
+                           Told{Protocol::simple, true, AlgorithmId::doubling}})
+    for (const bool knows : {false, true}) {
+      CAPTURE(int(told.protocol), told.reduces, int(told.algorithm), knows);
+      Draw draw(7);
+      emulated::machine().behave({.seed = 7});
+      const uint8_t flags = kFifoProxyReads | (told.reduces ? kFifoReduces : 0);
+      World world({.nranks = 2, .first_step = kStep, .sender_flags = flags});
+      const bool pairwise = told.algorithm == AlgorithmId::pairwise;
+      const Case c{.algorithm = told.algorithm,
+                   .collective = pairwise ? Collective::all_to_all : Collective::all_reduce,
+                   .type = DataType::int32,
+                   .op = RedOp::max,
+                   .protocol = told.protocol,
+                   .count = 10,
+                   .chunk_bytes = 480};
+      Ranks ranks(draw, c, world.shape);
+      gpu_tests::HostSide host;
+      if (knows) host = {.rounds = ranks.rounds.data(), .orders = ranks.orders};
+      REQUIRE(world.launch(ranks.works, 96, kPatience, host));
+      REQUIRE(emulated::machine().run() == "");
+      for (const int rank : {0, 1}) {
+        const SlotRecord record = world.record(rank, 1 - rank, told.protocol, kStep);
+        CHECK(record.bytes == (told.protocol == Protocol::ll ? 80u : 40u));
+        if (told.protocol == Protocol::ll) CHECK(record.mark == kStep + 1);
+        if (told.reduces) CHECK(record.mark == reduction_code(c.type, c.op));
+      }
+    }
+}
+
 TEST_CASE("kernels of verbs and messages: a rank that never comes is named", "[works][stall]") {
   for (const AlgorithmId id : {AlgorithmId::ring, AlgorithmId::tree, AlgorithmId::pairwise,
                                AlgorithmId::doubling, AlgorithmId::one_shot})

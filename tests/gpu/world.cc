@@ -58,7 +58,9 @@ void World::connect(int from, int to, int channel, Protocol p) {
   f.protocol = p;
   Fifo* const ends = arena_.take<Fifo>(2);
   f.peer = to;
+  f.flags = shape.sender_flags;
   arena_.host(ends)[0] = f;
+  f.flags = 0;
   f.peer = from;
   arena_.host(ends)[1] = f;
   arena_.host(send_)[index(from, to, channel, p)] = ends;

@@ -22,6 +22,7 @@ struct WorldShape {
   uint64_t first_step = 0;
   uint8_t before = 0;  // every byte of a slot; where zeros would look like what is to come
   uint64_t window_bytes = 16 << 10;  // of a bank
+  uint8_t sender_flags = 0;          // of fifos
 };
 
 // What a launch may bring along in host memory: the rounds of all works, and by work its ring's
@@ -46,6 +47,10 @@ class World {
     return reports_[rank * shape.channels + channel];
   }
   bool aborted() const { return *abort_word_ != 0; }
+  // What the sender left there for a proxy; where device memory is the host's.
+  SlotRecord record(int from, int to, Protocol p, uint64_t step) const {
+    return send_[index(from, to, 0, p)]->records[step % shape.slot_count];
+  }
 
   // What waits leave behind, in launches from now on: of all ranks together, as they are one
   // launch.

@@ -200,9 +200,12 @@ __device__ __forceinline__ void tell(const MoveArguments& a) {
   constexpr bool kLines = kProtocol == Protocol::ll;
   if (!kLines && a.out_count > 0) {
 #pragma unroll 1
-    for (int t = 0; t < a.out_count; ++t)
-      if ((a.to(t).flags & kFifoProxyReads) != 0)
-        store_volatile(&a.record(t).bytes, uint32_t(a.bytes));
+    for (int t = 0; t < a.out_count; ++t) {
+      const uint8_t flags = a.to(t).flags;
+      if ((flags & kFifoProxyReads) != 0) store_volatile(&a.record(t).bytes, uint32_t(a.bytes));
+      if ((flags & kFifoReduces) != 0)
+        store_volatile(&a.record(t).mark, reduction_code(a.where.head->type, a.where.head->op));
+    }
     fence_system();
   }
 #pragma unroll 1
