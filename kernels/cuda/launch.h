@@ -56,6 +56,20 @@ struct WorksLaunch {
   void* stream = nullptr;  // CUstream
 };
 
+// Whether there is a work, all of its protocol, and none has the channel of another.
+inline bool one_work_a_channel(const WorksLaunch& launch) {
+  static_assert(kMaxChannels <= 64);
+  uint64_t channels = 0;  // bit by channel
+  for (int w = 0; w < launch.work_count; ++w) {
+    const Work& work = launch.works[w];
+    if (work.channel >= kMaxChannels || work.protocol != launch.protocol) return false;
+    const uint64_t bit = uint64_t(1) << work.channel;
+    if ((channels & bit) != 0) return false;
+    channels |= bit;
+  }
+  return channels != 0;
+}
+
 // Memory that all ranks of a host map on their devices, rank r's part at base + r x stride, as the
 // window kernels use it: counters, flags, lines and staging. Zeroed when it is made, from then on
 // theirs alone; its contents say how far the ranks have got, so all ranks must run the same calls

@@ -28,4 +28,25 @@ static __device__ __noinline__ void note_wait(const DeviceShared& shared, const 
   store_volatile(reinterpret_cast<uint64_t*>(&note.stamp_ns), uint64_t(clock_ns()));
 }
 
+// For a thread that waits since `start`, `patience` ns at most: true when it must stop, and its
+// block with it. One that `notes` says otherwise that it waits. `failed` and `reported` are the
+// block's.
+static __device__ __forceinline__ bool wait_must_abort(const DeviceShared& shared,
+                                                       const Reporter& by, uint32_t& failed,
+                                                       uint32_t& reported, const WaitFor& what,
+                                                       uint64_t seen, int64_t start,
+                                                       int64_t patience, bool notes) {
+  if (load_acquire_block(&failed) != 0) return true;
+  const bool aborted = load_volatile(shared.abort_word) != 0;
+  if (!aborted && clock_ns() - start <= patience) {
+    if (notes) note_wait(shared, by, what, seen, start);
+    return false;
+  }
+  write_report(shared, reported, by, aborted ? ReportCode::aborted : ReportCode::timeout, what,
+               seen);
+  if (!aborted) store_volatile(shared.abort_word, 1);
+  store_release_block(&failed, 1);
+  return true;
+}
+
 }  // namespace collctl::kernels::cuda

@@ -261,6 +261,7 @@ TEST_CASE("kernels of verbs and messages: a rank that never comes is named", "[w
         CHECK((report.code == ReportCode::timeout || report.code == ReportCode::aborted));
         CHECK(report.rank == r);
         CHECK(report.algorithm == id);
+        CHECK(report.protocol == Protocol(p));
         late |= report.code == ReportCode::timeout;
         named |= report.peer == 2;
       }

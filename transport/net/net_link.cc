@@ -248,6 +248,12 @@ Status NetLink::post(Stage& stage, bool& moved) {
   return {};
 }
 
+Status NetLink::check_claim(const Stage& stage, uint32_t bytes) {
+  if (bytes <= stage.fifo.slot_bytes && bytes % stage.line_bytes() == 0) return {};
+  return Error(ErrorCode::defect, format("step {} claims {} bytes in a slot of {}", stage.posted,
+                                         bytes, stage.fifo.slot_bytes));
+}
+
 Result<NetRequest> NetLink::post_send(Stage& stage) {
   if (stage.is_ll()) return post_lines(stage);
   const uint64_t step = stage.posted;
@@ -264,9 +270,7 @@ Result<NetRequest> NetLink::post_send(Stage& stage) {
     from = reinterpret_cast<const uint8_t*>(lent.address);  // NOLINT(performance-no-int-to-ptr)
     bytes = uint32_t(std::min<uint64_t>(lent.bytes, UINT32_MAX));
   }
-  if (bytes > stage.fifo.slot_bytes || bytes % stage.line_bytes() != 0)
-    return Error(ErrorCode::defect, format("step {} claims {} bytes in a slot of {}", step, bytes,
-                                           stage.fifo.slot_bytes));
+  COLL_TRY(check_claim(stage, bytes));
   return connection_->post_send(int(stage.fifo.protocol), from, bytes, stage.memory);
 }
 
@@ -278,9 +282,7 @@ Result<NetRequest> NetLink::post_lines(Stage& stage) {
   const auto record = std::bit_cast<kernels::SlotRecord>(
       std::atomic_ref(reinterpret_cast<uint64_t&>(there)).load(std::memory_order_acquire));
   if (record.mark != flag) return kNoRequest;
-  if (record.bytes > stage.fifo.slot_bytes || record.bytes % stage.line_bytes() != 0)
-    return Error(ErrorCode::defect, format("step {} claims {} bytes in a slot of {}", step,
-                                           record.bytes, stage.fifo.slot_bytes));
+  COLL_TRY(check_claim(stage, record.bytes));
   const uint32_t lines = record.bytes / stage.line_bytes();
   uint8_t* const packed = stage.packed_slot(step);
   stage.packed = pack_lines(stage.slot(step), stage.packed, lines, flag, packed);

@@ -87,6 +87,7 @@ class NetLink : public Link {
   Status make_staging(Stage& stage);
   bool sending() const { return spec_.direction == Direction::send; }
   Status post(Stage& stage, bool& moved);
+  static Status check_claim(const Stage& stage, uint32_t bytes);  // of step `posted`
   Result<NetRequest> post_send(Stage& stage);
   Result<NetRequest> post_lines(Stage& stage);
   Result<NetRequest> post_recv(Stage& stage);

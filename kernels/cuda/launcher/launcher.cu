@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/architectures.h"
 #include "kernels/cuda/moves/call.h"
+#include "kernels/cuda/prepare.cuh"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/torn_store.h"
 #include "kernels/cuda/verbs/run.cuh"
@@ -49,20 +50,15 @@ bool make_batch(const WorksLaunch& launch, Batch& batch, int& blocks) {
   return true;
 }
 
-// Loads the kernels into the device in use. The driver loads a kernel when it is first launched,
-// and may then wait for what runs on the device, which may be waiting for that very launch.
+// Loads the kernels into the device in use.
 cudaError_t load_kernels() {
   static std::atomic<uint64_t> loaded{0};  // bit by device
   int device = 0;
   if (const cudaError_t rc = cudaGetDevice(&device); rc != cudaSuccess) return rc;
   const uint64_t bit = uint64_t(1) << (unsigned(device) % 64);
   if ((loaded.load(std::memory_order_acquire) & bit) != 0) return cudaSuccess;
-  for (const WorksKernel& kernel : {simple_kernel(), ll_kernel(), ll128_kernel()}) {
-    cudaFuncAttributes attributes;
-    if (const cudaError_t rc = cudaFuncGetAttributes(&attributes, kernel.function);
-        rc != cudaSuccess)
-      return rc;
-  }
+  for (const WorksKernel& kernel : {simple_kernel(), ll_kernel(), ll128_kernel()})
+    if (const int rc = prepare_kernel(kernel.function); rc != 0) return cudaError_t(rc);
   for (const auto prepare : {prepare_sendrecv, prepare_moves})
     if (const int rc = prepare(); rc != 0) return cudaError_t(rc);
   loaded.fetch_or(bit, std::memory_order_release);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/moves/moves.cuh"
+#include "kernels/cuda/prepare.cuh"
 
 namespace collctl::kernels::cuda {
 namespace {
@@ -30,12 +31,8 @@ int launch_moves(const WorksLaunch& launch, const MovesCall& call) {
 }
 
 int prepare_moves() {
-  for (const Protocol protocol : {Protocol::simple, Protocol::ll}) {
-    cudaFuncAttributes attributes;
-    if (const cudaError_t rc = cudaFuncGetAttributes(&attributes, kernel_of(protocol));
-        rc != cudaSuccess)
-      return rc;
-  }
+  for (const Protocol protocol : {Protocol::simple, Protocol::ll})
+    if (const int failed = prepare_kernel(kernel_of(protocol))) return failed;
   return cudaSuccess;
 }
 

@@ -69,24 +69,13 @@ struct MovesWhere {
 };
 static __device__ Reporter moves_reporter(MovesWhere at) {
   return {at.head->op_count, at.mine->rank,      at.mine->channel,
-          Protocol::ll,      at.head->algorithm, at.head->collective};
+          at.head->protocol, at.head->algorithm, at.head->collective};
 }
-// For a thread that waits since `start`: true when it must stop. One that `notes` says otherwise
-// that it waits.
 static __device__ __noinline__ bool moves_must_abort(MovesWhere at, WaitFor what, uint64_t seen,
                                                      int64_t start, bool notes) {
-  if (load_acquire_block(&at.block->failed) != 0) return true;
   const DeviceShared& shared = at.head->shared;
-  const bool aborted = load_volatile(shared.abort_word) != 0;
-  if (!aborted && clock_ns() - start <= shared.timeout_ns) {
-    if (notes) note_wait(shared, moves_reporter(at), what, seen, start);
-    return false;
-  }
-  write_report(shared, at.block->reported, moves_reporter(at),
-               aborted ? ReportCode::aborted : ReportCode::timeout, what, seen);
-  if (!aborted) store_volatile(shared.abort_word, 1);
-  store_release_block(&at.block->failed, 1);
-  return true;
+  return wait_must_abort(shared, moves_reporter(at), at.block->failed, at.block->reported, what,
+                         seen, start, shared.timeout_ns, notes);
 }
 
 // One move, as MoveLines and MovePacks ask.
@@ -154,25 +143,18 @@ static __device__ __noinline__ bool await_counter(MovesWhere at, OpenFifo& fifo,
   if (start != 0 && counts) add_wait(at.head->shared, fifo.peer, side, clock_ns() - start);
   return true;
 }
-static __device__ __noinline__ bool await_room(MovesWhere at, const Move& move) {
+// Until all that the move reads has come (recv), or all slots that it writes are free.
+static __device__ __noinline__ bool await_all(MovesWhere at, const Move& move, WaitSide side) {
+  const bool receives = side == WaitSide::recv;
+  const MoveEnd* const ends = receives ? move.recv : move.send;
+  const int count = receives ? move.in_count : move.out_count;
 #pragma unroll 1
-  for (int t = 0; t < move.out_count; ++t) {
-    const MoveEnd end = move.send[t];
-    OpenFifo& fifo = at.block->fifos[end.fifo];
-    const uint64_t step = fifo.step + end.later;
-    if (!fifo.has_room(end) &&
-        !await_counter(at, fifo, WaitSide::send, step, step - fifo.slot_count))
+  for (int i = 0; i < count; ++i) {
+    OpenFifo& fifo = at.block->fifos[ends[i].fifo];
+    if (receives ? fifo.has_data(ends[i]) : fifo.has_room(ends[i])) continue;
+    const uint64_t step = fifo.step + ends[i].later;
+    if (!await_counter(at, fifo, side, step, receives ? step : step - fifo.slot_count))
       return false;
-  }
-  return true;
-}
-static __device__ __noinline__ bool await_data(MovesWhere at, const Move& move) {
-#pragma unroll 1
-  for (int i = 0; i < move.in_count; ++i) {
-    const MoveEnd end = move.recv[i];
-    OpenFifo& fifo = at.block->fifos[end.fifo];
-    const uint64_t step = fifo.step + end.later;
-    if (!fifo.has_data(end) && !await_counter(at, fifo, WaitSide::recv, step, step)) return false;
   }
   return true;
 }
@@ -182,7 +164,8 @@ template <Protocol kProtocol>
 __device__ __forceinline__ bool await_slots(MovesWhere at, const Move& move) {
   const bool first = threadIdx.x == 0;
   if constexpr (kProtocol == Protocol::simple) {
-    const bool aborted = first && !(await_room(at, move) && await_data(at, move));
+    const bool aborted =
+        first && !(await_all(at, move, WaitSide::send) && await_all(at, move, WaitSide::recv));
     return !barrier_any(1, int(blockDim.x), aborted);
   }
   bool room = true;
@@ -191,7 +174,7 @@ __device__ __forceinline__ bool await_slots(MovesWhere at, const Move& move) {
     room &= at.block->fifos[move.send[t].fifo].has_room(move.send[t]);
   if (room) return true;
   __syncthreads();  // all have looked
-  return !barrier_any(1, int(blockDim.x), first && !await_room(at, move));
+  return !barrier_any(1, int(blockDim.x), first && !await_all(at, move, WaitSide::send));
 }
 
 // One thread, behind the meeting of all: the slots are written, and those that were read are free.

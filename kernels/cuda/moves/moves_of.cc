@@ -44,15 +44,14 @@ class Moves : public EventSink {
     Move move{};
     for (const int32_t peer : event.recv)
       if (peer >= 0 && !use(true, peer, move.recv[move.in_count++])) return false;
+    // Nothing is received from nobody, nor sent on.
+    if (!shape.reads && move.in_count == 0) return true;
     for (const int32_t peer : event.send)
       if (peer >= 0 && !use(false, peer, move.send[move.out_count++])) return false;
-    const bool meets_others = move.in_count + move.out_count > 0;
     if (shape.reads) move.in = memory_at(event.from);
-    // Nothing is received from nobody.
-    if (!shape.reads && move.in_count == 0) return true;
     const bool in_place = !shape.receives && event.from == event.to;
     if (shape.writes && !in_place) move.out = place_at(event.to);
-    if (!meets_others && move.out == nullptr) return true;
+    if (move.in_count + move.out_count == 0 && move.out == nullptr) return true;
     if (bytes > most_bytes_) return false;
     if (block_.first_move + block_.move_count == kMostMoves ||
         block_.move_count == kMostMovesOfBlock)
@@ -106,9 +105,9 @@ bool may_be_small(const Work& work) {
 }  // namespace
 
 bool moves_of(const WorksLaunch& launch, MovesCall& call) {
-  if (launch.protocol == Protocol::ll128 || launch.work_count < 1 ||
-      launch.work_count > kMostMoveBlocks || launch.host_links == nullptr ||
-      launch.host_orders == nullptr || launch.slot_bytes == 0)
+  if (launch.protocol == Protocol::ll128 || launch.work_count > kMostMoveBlocks ||
+      launch.host_links == nullptr || launch.host_orders == nullptr || launch.slot_bytes == 0 ||
+      !one_work_a_channel(launch))
     return false;
   const Work& first = launch.works[0];
   call.head = {.shared = launch.shared,
@@ -120,17 +119,10 @@ bool moves_of(const WorksLaunch& launch, MovesCall& call) {
                .collective = first.collective,
                .algorithm = first.algorithm,
                .protocol = launch.protocol};
-  uint64_t channels = 0;  // bit by channel
-  static_assert(kMaxChannels <= 64);
   uint16_t moves = 0, fifos = 0;
   for (int w = 0; w < launch.work_count; ++w) {
     Work work = launch.works[w];
-    if (work.channel >= kMaxChannels || work.protocol != launch.protocol ||
-        !same_kind(work, first) || !may_be_small(work))
-      return false;
-    const uint64_t bit = uint64_t(1) << work.channel;
-    if ((channels & bit) != 0) return false;
-    channels |= bit;
+    if (!same_kind(work, first) || !may_be_small(work)) return false;
     work.ring.order = launch.host_orders[w];
     MovesBlock& block = call.blocks[w];
     block = {.rank = work.rank,

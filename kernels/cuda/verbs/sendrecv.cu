@@ -5,6 +5,7 @@
 
 #include "kernels/algo/pairwise.h"
 #include "kernels/cuda/multiprocessors.cuh"
+#include "kernels/cuda/prepare.cuh"
 #include "kernels/cuda/verbs/sendrecv.cuh"
 
 namespace collctl::kernels::cuda {
@@ -102,20 +103,12 @@ bool same_kind(const Work& a, const Work& b) {
 }  // namespace
 
 bool sendrecv_serves(const WorksLaunch& launch) {
-  if (launch.work_count < 1 || launch.work_count > kMostPairBlocks) return false;
-  uint64_t channels = 0;  // bit by channel
-  static_assert(kMaxChannels <= 64);
-  for (int w = 0; w < launch.work_count; ++w) {
-    const Work& work = launch.works[w];
-    if (work.algorithm != AlgorithmId::pairwise || work.protocol != launch.protocol ||
-        work.chunk_count == 0 || (kPairwiseServes & collective_bit(work.collective)) == 0 ||
-        work.channel >= kMaxChannels || !same_kind(work, launch.works[0]))
-      return false;
-    const uint64_t bit = uint64_t(1) << work.channel;
-    if ((channels & bit) != 0) return false;
-    channels |= bit;
-  }
-  return true;
+  if (launch.work_count > kMostPairBlocks || !one_work_a_channel(launch)) return false;
+  return std::all_of(launch.works, launch.works + launch.work_count, [&](const Work& work) {
+    return work.algorithm == AlgorithmId::pairwise && work.chunk_count != 0 &&
+           (kPairwiseServes & collective_bit(work.collective)) != 0 &&
+           same_kind(work, launch.works[0]);
+  });
 }
 
 int launch_sendrecv(const WorksLaunch& launch) {
@@ -141,12 +134,8 @@ int launch_sendrecv(const WorksLaunch& launch) {
 }
 
 int prepare_sendrecv() {
-  for (const Protocol protocol : {Protocol::simple, Protocol::ll, Protocol::ll128}) {
-    cudaFuncAttributes attributes;
-    if (const cudaError_t rc = cudaFuncGetAttributes(&attributes, kernel_of(protocol));
-        rc != cudaSuccess)
-      return rc;
-  }
+  for (const Protocol protocol : {Protocol::simple, Protocol::ll, Protocol::ll128})
+    if (const int failed = prepare_kernel(kernel_of(protocol))) return failed;
   return cudaSuccess;
 }
 

@@ -64,26 +64,16 @@ static __device__ __noinline__ void report_pair(PairWhere at, ReportCode code, i
   write_report(at.head->shared, at.block->reported, pair_reporter(at), code,
                {peer, at.side, step, wanted}, seen);
 }
-// For a thread that waits since `start`: true when it must stop. One that `notes` says otherwise
-// that it waits.
 static __device__ __noinline__ bool pair_must_abort(PairWhere at, int32_t peer, uint64_t step,
                                                     uint64_t seen, uint64_t wanted, int64_t start,
                                                     bool notes) {
-  if (load_acquire_block(&at.block->failed) != 0) return true;
   const DeviceShared& shared = at.head->shared;
-  const bool aborted = load_volatile(shared.abort_word) != 0;
   // A channel has one report: of two blocks that wait for the same rank, the one that receives is
   // to write it.
   const bool second = at.head->apart && at.side == WaitSide::send;
   const int64_t patience = shared.timeout_ns + (second ? shared.timeout_ns / 2 : 0);
-  if (!aborted && clock_ns() - start <= patience) {
-    if (notes) note_wait(shared, pair_reporter(at), {peer, at.side, step, wanted}, seen, start);
-    return false;
-  }
-  report_pair(at, aborted ? ReportCode::aborted : ReportCode::timeout, peer, step, seen, wanted);
-  if (!aborted) store_volatile(shared.abort_word, 1);
-  store_release_block(&at.block->failed, 1);
-  return true;
+  return wait_must_abort(shared, pair_reporter(at), at.block->failed, at.block->reported,
+                         {peer, at.side, step, wanted}, seen, start, patience, notes);
 }
 // Most chunks are one slice: divisions.
 static __device__ __noinline__ uint64_t pair_slice_bytes(uint64_t chunk, uint32_t element,

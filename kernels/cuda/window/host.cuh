@@ -3,6 +3,7 @@
 #pragma once
 #include <type_traits>
 
+#include "kernels/cuda/prepare.cuh"
 #include "kernels/cuda/window/exchange_lines.cuh"
 
 namespace collctl::kernels::cuda {
@@ -153,14 +154,6 @@ int line_threads(const Exchange& x, int blocks) {
   const int least = x.memory.nranks > 32 ? 64 : 32;
   const int threads = at_most(warps, kLineThreads / 32) * 32;
   return threads < least ? least : threads;
-}
-
-// The kernel's code is on the device from now on: CUDA would bring it there at the first launch,
-// and may wait for kernels in flight to do so, which may be waiting for that launch.
-template <class... Arguments>
-int prepare_kernel(void (*kernel)(Arguments...)) {
-  cudaFuncAttributes facts;
-  return cudaFuncGetAttributes(&facts, kernel);
 }
 
 }  // namespace collctl::kernels::cuda
