@@ -148,5 +148,4 @@ run check --level quick --only inventory --min-efficiency 0.1
 is_code 8
 has_out "no collective was measured"
 
-[ $failures = 0 ] || { say "$failures failures"; exit 1; }
-say "all passed"
+conclude

@@ -1,5 +1,12 @@
 # What scripts share that run the binary on this host: sourced with PATH/collctl as $1. CPU ranks, on machines with GPUs as well.
 export CUDA_VISIBLE_DEVICES=-1
+# A /dev/shm of its own, where this machine allows one: what is left there is of this script's jobs, and not what the jobs
+# of a script beside it have there just now.
+if [ -z "${own_shm:-}" ]; then
+  export own_shm=no
+  mount_shm='mount -t tmpfs -o mode=1777 shm /dev/shm'
+  ! unshare -m sh -c "$mount_shm" 2>/dev/null || own_shm=yes exec unshare -m sh -c "$mount_shm"' && exec "$0" "$@"' "$0" "$@"
+fi
 collctl=$(realpath "$1")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -19,3 +26,14 @@ run() { timeout -k 5 "${patience:-240}" "$collctl" "$@" >"$out" 2>"$err" </dev/n
 is_code() { [ "$rc" = "$1" ] || fail "exit code $rc, expected $1"; }
 has_out() { grep -qF -- "$1" "$out" || fail "standard output lacks '$1'"; }
 has_err() { grep -qF -- "$1" "$err" || fail "standard error lacks '$1'"; }
+# The end of a script: one more case, and whether all have passed.
+conclude() {
+  case_is "nothing is left in /dev/shm"
+  if [ "$own_shm" = yes ]; then
+    [ -z "$(ls -A /dev/shm)" ] || fail "left in /dev/shm: $(find /dev/shm -mindepth 1 | xargs)"
+  else
+    say "skipped: what jobs leave in /dev/shm (no right to mount one for this script alone)"
+  fi
+  [ "$failures" = 0 ] || { say "$failures failed"; exit 1; }
+  say "all passed"
+}

@@ -171,5 +171,4 @@ for try in $(seq 300); do
 done
 [ -z "$left" ] || fail "still there: $left"
 
-[ "$failures" = 0 ] || { say "$failures failed"; exit 1; }
-say "all passed"
+conclude
