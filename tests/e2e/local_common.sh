@@ -5,7 +5,9 @@ export CUDA_VISIBLE_DEVICES=-1
 if [ -z "${own_shm:-}" ]; then
   export own_shm=no
   mount_shm='mount -t tmpfs -o mode=1777 shm /dev/shm'
-  ! unshare -m sh -c "$mount_shm" 2>/dev/null || own_shm=yes exec unshare -m sh -c "$mount_shm"' && exec "$0" "$@"' "$0" "$@"
+  if unshare -m sh -c "$mount_shm" 2>/dev/null; then
+    own_shm=yes exec unshare -m sh -c "$mount_shm"' && exec "$0" "$@"' "$0" "$@"
+  fi
 fi
 collctl=$(realpath "$1")
 work=$(mktemp -d)
