@@ -8,10 +8,20 @@
 
 namespace collctl::base {
 
-inline int64_t now_ns() {
+// Tests put a clock of their own here, before any other thread runs. Null: the machine's.
+inline int64_t (*test_clock)() = nullptr;
+
+// The kernel's monotonic clock, which the kernel's own waits go by.
+inline int64_t machine_ns() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return int64_t(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
+}
+
+inline int64_t now_ns() {
+  if (test_clock != nullptr) [[unlikely]]
+    return test_clock();
+  return machine_ns();
 }
 
 inline double seconds_since(int64_t start_ns) {

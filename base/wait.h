@@ -14,6 +14,11 @@
 
 namespace collctl::base {
 
+// Tests that move time themselves (`test_clock`) wait here instead of in the kernel: until one of
+// the descriptors is ready or that clock has come to the deadline. Returns like poll(2). Null: the
+// kernel's waits, which look at the clock again when the kernel's own time is up.
+inline int (*test_wait)(std::span<pollfd> fds, Deadline deadline) = nullptr;
+
 // Waits until one of the descriptors is ready. Returns how many are; 0 when the deadline passed.
 Result<int> poll_fds(std::span<pollfd> fds, Deadline deadline);
 // Sleeps; returns at the deadline.
