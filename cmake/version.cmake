@@ -5,7 +5,7 @@ add_custom_target(revision
   COMMAND ${CMAKE_COMMAND} -DGIT=${GIT_EXECUTABLE} -DOUT=${revision_header} -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/revision.cmake
   WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} BYPRODUCTS ${revision_header} COMMENT "")
 set_source_files_properties(cmd/version_command.cc PROPERTIES
-  INCLUDE_DIRECTORIES ${CMAKE_BINARY_DIR}/revision SKIP_UNITY_BUILD_INCLUSION ON)
+  INCLUDE_DIRECTORIES ${CMAKE_BINARY_DIR}/revision)
 add_dependencies(collctl_cmd revision)
 file(STRINGS base/version.h version_line REGEX "\"${PROJECT_VERSION}\"")
 if(NOT version_line)

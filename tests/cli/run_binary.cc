@@ -10,6 +10,7 @@
 
 #include "base/format.h"
 #include "tests/catch.h"
+#include "tests/places.h"
 
 namespace fs = std::filesystem;
 using collctl::format;
@@ -35,7 +36,7 @@ Ran shell(const std::string& command, const std::string& variables) {
   const TemporaryFolder folder;
   std::string line = command;
   for (size_t at = line.find("{}"); at != std::string::npos; at = line.find("{}"))
-    line.replace(at, 2, COLLCTL_BINARY);
+    line.replace(at, 2, test::collctl_binary());
   std::ofstream(folder / "script") << line << "\n";
   // Only what a command line needs: the tests' own environment must not change what is printed, nor
   // the machine's GPUs.

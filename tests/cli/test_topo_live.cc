@@ -5,6 +5,7 @@
 
 #include "tests/catch.h"
 #include "tests/cli/run_binary.h"
+#include "tests/places.h"
 
 namespace topo_live_tests {
 
@@ -12,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-const std::string kFakes = "LD_LIBRARY_PATH=" COLLCTL_FAKE_DRIVERS " ";
+const std::string kFakes = "LD_LIBRARY_PATH=" + test::fake_drivers() + " ";
 
 bool has_finding(const json& topo, const std::string& part) {
   for (const json& finding : topo["findings"])

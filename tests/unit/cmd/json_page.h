@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/catch.h"
+#include "tests/places.h"
 
 namespace collctl::cmd::testing {
 
@@ -22,7 +23,7 @@ using PageKeys = std::map<std::string, PageKey>;
 
 // The rows of the table of "## schema": | `key` | type | when | meaning |
 inline PageKeys documented(const std::string& schema) {
-  const auto page = std::filesystem::path(__FILE__).parent_path() / "../../../docs/json.md";
+  const auto page = std::filesystem::path(test::source_folder()) / "docs/json.md";
   std::ifstream in(page);
   PageKeys keys;
   bool here = false;

@@ -7,12 +7,13 @@
 
 #include "kernels/cuda/table.h"
 #include "tests/catch.h"
+#include "tests/places.h"
 
 namespace collctl::kernels::cuda::kernel_table_tests {
 namespace {
 
 std::string text_of(const char* file) {
-  std::ifstream in(std::string(COLLCTL_SOURCES "/") + file);
+  std::ifstream in(test::source_folder() + "/" + file);
   return {std::istreambuf_iterator<char>(in), {}};
 }
 

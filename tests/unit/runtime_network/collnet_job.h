@@ -11,13 +11,14 @@
 #include "runtime/plan/network_reduction.h"
 #include "tests/fake_plugins/control.h"
 #include "tests/fake_plugins/narrow.h"
+#include "tests/places.h"
 #include "tests/unit/runtime/ranks.h"
 #include "transport/net/plugin/versions/table.h"
 
 namespace collctl::runtime::testing {
 
 inline std::string plugin_path(const std::string& name) {
-  return format("{}/libnccl-net-{}.so", COLLCTL_FAKE_PLUGINS, name);
+  return format("{}/libnccl-net-{}.so", test::fake_plugins(), name);
 }
 
 // Of each version of the interface.

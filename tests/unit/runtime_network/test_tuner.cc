@@ -5,6 +5,7 @@
 #include "base/env.h"
 #include "runtime/tuner/versions/table.h"
 #include "tests/fake_plugins/tuner.h"
+#include "tests/places.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 #include "tests/unit/runtime/ranks.h"
 
@@ -22,9 +23,9 @@ namespace {
 constexpr int kRanks = 4;
 
 std::string tuner_path(const std::string& name) {
-  return format("{}/libnccl-tuner-{}.so", COLLCTL_FAKE_PLUGINS, name);
+  return format("{}/libnccl-tuner-{}.so", test::fake_plugins(), name);
 }
-const std::string kWithNetwork = COLLCTL_FAKE_PLUGINS "/libnccl-net-tuned12.so";
+const std::string kWithNetwork = test::fake_plugins() + "/libnccl-net-tuned12.so";
 
 fake_tuner::Counts counts_of(const std::string& path) {
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
@@ -302,10 +303,10 @@ TEST_CASE("what is no tuner plugin is told") {
             "implements version 2 of the tuner interface; 3 to 6 are supported"));
   CHECK(has(opened(tuner_path("holed")), "ncclTunerPlugin_v5 has no getCollInfo"));
   CHECK(has(opened(kWithNetwork), "tuner plugin 'Scales'"));
-  CHECK(has(opened(COLLCTL_FAKE_PLUGINS "/libnccl-net-fake12.so"),
+  CHECK(has(opened(test::fake_plugins() + "/libnccl-net-fake12.so"),
             "is not a tuner plugin: it has no ncclTunerPlugin_v6, nor one of versions 3 to 6"));
   // A network's plugin need not have one.
-  const auto beside = find_tuner_plugin(COLLCTL_FAKE_PLUGINS "/libnccl-net-fake12.so");
+  const auto beside = find_tuner_plugin(test::fake_plugins() + "/libnccl-net-fake12.so");
   REQUIRE(beside);
   CHECK(beside->calls == nullptr);
 }

@@ -7,13 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "tests/places.h"
+
 inline std::string data_path(const std::string& name) {
-  return std::string(COLLCTL_TOPOLOGY_DATA) + "/" + name;
+  return collctl::test::topology_data() + "/" + name;
 }
 
 inline std::vector<std::string> data_files() {
   std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(COLLCTL_TOPOLOGY_DATA))
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(collctl::test::topology_data()))
     if (entry.path().extension() == ".xml") paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   return paths;

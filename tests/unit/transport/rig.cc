@@ -1,3 +1,4 @@
+#include "tests/places.h"
 #include "tests/unit/transport/rig.h"
 
 #include <dlfcn.h>
@@ -170,7 +171,7 @@ FakePlugin::FakePlugin(const std::string& name)
     : name_(name), knob_("COLLCTL_NET_PLUGIN", path(name)) {}
 
 std::string FakePlugin::path(const std::string& name) {
-  return COLLCTL_FAKE_PLUGINS "/libnccl-net-" + name + ".so";
+  return test::fake_plugins() + "/libnccl-net-" + name + ".so";
 }
 
 fake_plugin::Counts FakePlugin::counts(const std::string& name) {

@@ -1,5 +1,6 @@
 // NET by external plugins: each version, each call that fails, each answer that makes no sense.
 #include "tests/catch.h"
+#include "tests/places.h"
 #include "tests/unit/transport/block.h"
 #include "transport/net/plugin/versions/table.h"
 #include "transport/table/nets.h"
@@ -359,7 +360,7 @@ TEST_CASE("libraries that are no plugin are refused in words") {
   };
   CHECK(has(why("nowhere"), "network plugin 'nowhere': libnccl-net-nowhere.so: cannot open"));
   CHECK(has(why("/nowhere/x.so"), "network plugin '/nowhere/x.so'"));
-  const std::string other = COLLCTL_FAKE_PLUGINS "/../fake_drivers/libcuda.so.1";
+  const std::string other = test::fake_drivers() + "/libcuda.so.1";
   CHECK(has(why(other.c_str()),
             "is not a network plugin: it has no ncclNetPlugin_v12, nor one of versions 6 to 12"));
   const base::ScopedVariable none("COLLCTL_NET_PLUGIN", "none");

@@ -6,6 +6,7 @@
 #include "cmd/cli/generate.h"
 #include "cmd/cli/help.h"
 #include "tests/catch.h"
+#include "tests/places.h"
 
 namespace cli_generate_tests {
 
@@ -15,9 +16,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The checkout, found from this file's own path.
-const fs::path kRoot =
-    fs::path(__FILE__).parent_path().parent_path().parent_path().parent_path().parent_path();
+// The checkout.
+const fs::path kRoot = test::source_folder();
 
 std::string content(const fs::path& path) {
   std::ifstream in(path);

@@ -12,6 +12,7 @@
 #include "base/format.h"
 #include "cmd/topo/machine_search.h"
 #include "tests/catch.h"
+#include "tests/places.h"
 #include "tests/rounds.h"
 #include "topology/xml/xml.h"
 
@@ -167,7 +168,7 @@ TEST_CASE("a graph file stands in for the search", "[cmd]") {
 
 TEST_CASE("all licensed topology files: rings and trees hold for several numbers of nodes",
           "[cmd]") {
-  const fs::path data = fs::path(__FILE__).parent_path() / "../../../topology/data";
+  const fs::path data = test::topology_data();
   int planned = 0, files = 0;
   for (const auto& file : fs::recursive_directory_iterator(data)) {
     if (file.path().extension() != ".xml") continue;

@@ -4,6 +4,7 @@
 
 #include "cmd/report/read.h"
 #include "cmd/root_commands.h"
+#include "tests/places.h"
 #include "tests/unit/cmd/report/report_rows.h"
 
 namespace report_recorded_tests {
@@ -14,7 +15,7 @@ using namespace collctl::cmd::testing;
 
 namespace {
 
-const fs::path kRecorded = fs::path(__FILE__).parent_path() / "recorded";
+const fs::path kRecorded = fs::path(test::source_folder()) / "tests/unit/cmd/report/recorded";
 
 struct Shown {
   int code = -1;
