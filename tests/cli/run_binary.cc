@@ -36,7 +36,7 @@ Ran shell(const std::string& command, const std::string& variables) {
   const TemporaryFolder folder;
   std::string line = command;
   for (size_t at = line.find("{}"); at != std::string::npos; at = line.find("{}"))
-    line.replace(at, 2, test::collctl_binary());
+    line.replace(at, 2, collctl::test::collctl_binary());
   std::ofstream(folder / "script") << line << "\n";
   // Only what a command line needs: the tests' own environment must not change what is printed, nor
   // the machine's GPUs.

@@ -386,7 +386,7 @@ TEST_CASE("dry runs on hosts contact nobody", "[cli]") {
   const Ran from_stdin = shell(format(
       "printf 'a slots=2 binding=x\\nb slots=2\\n' | {} run --hostfile - -H b --dry-run -- x "
       "2>&1",
-      test::collctl_binary()));
+      collctl::test::collctl_binary()));
   CHECK(from_stdin.out ==
         "collctl: note: stdin:1:11: binding= has no effect here, ignored\n"
         "# 2 ranks on b, nothing is started\n"

@@ -13,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-const std::string kFakes = "LD_LIBRARY_PATH=" + test::fake_drivers() + " ";
+const std::string kFakes = "LD_LIBRARY_PATH=" + collctl::test::fake_drivers() + " ";
 
 bool has_finding(const json& topo, const std::string& part) {
   for (const json& finding : topo["findings"])

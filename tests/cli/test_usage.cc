@@ -141,7 +141,7 @@ TEST_CASE("no command at all is answered by the list of commands", "[cli]") {
 TEST_CASE("devices that are not here are no usage error", "[cli]") {
   // Drivers of our own that find no GPU, so that the machine's have no say.
   const std::string none =
-      "LD_LIBRARY_PATH=" + test::fake_drivers() + " FAKE_NVML=0:90:18:switch FAKE_CUDA=0";
+      "LD_LIBRARY_PATH=" + collctl::test::fake_drivers() + " FAKE_NVML=0:90:18:switch FAKE_CUDA=0";
   const Ran ran = run_collctl("allreduce --device cuda", none);
   CHECK(ran.code == 3);
   CHECK(ran.out == "");
