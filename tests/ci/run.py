@@ -12,9 +12,9 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import entries as listing
+import report as reporting
 from entries import ROOT
 from plans import Stage, stages
-from report import Report
 from schedule import Outcome, Runner
 
 MOST_AGAIN = 12  # of more failures no second look makes a difference
@@ -90,15 +90,22 @@ class Plan:
 
 
 def targets(chosen):
-    """What is to be built for these entries."""
-    units = {f"test_{label}" for e in chosen if "unit" in e.labels for label in e.labels - {"unit", "more"}}
-    return sorted(units) + (["ci"] if any("unit" not in e.labels for e in chosen) else [])
+    """What is to be built for these entries: ctest does not say it of a program that is not there yet."""
+    wanted = set()
+    for entry in chosen:
+        if "unit" in entry.labels:
+            wanted |= {f"test_{label}" for label in entry.labels - {"unit", "more"}}
+        elif entry.name == "tidy":
+            wanted.add("tidy")
+        elif entry.name != "tidy.mutants":
+            wanted |= {"ci"} | {pathlib.Path(word).name for word in entry.command if "/tests/test_" in word}
+    return sorted(wanted)
 
 
 def main(arguments):
     allowed = listing.Allowed(listing.read_rows(ROOT / "tests/ci_skips.txt"))
     known = {name for name, _ in listing.read_rows(ROOT / "tests/ci/known_flaky.txt")}
-    report = Report(allowed, known, strict=os.environ.get("CI") == "true")
+    report = reporting.Report(allowed, known, strict=os.environ.get("CI") == "true")
     plan = Plan(report)
 
     def stop(number, _):
@@ -111,12 +118,16 @@ def main(arguments):
         chosen = listing.listed("release", arguments[1:])
         if not chosen:
             raise listing.Trouble("no test has such a name")
-        plan.stage(Stage("build.release", build=("release", *targets(chosen)), limit=3600))
+        wanted = targets(chosen)
+        if wanted:
+            plan.stage(Stage("build.release", build=("release", *wanted), limit=3600))
         names = {e.name for e in chosen}
         plan.stage(Stage("entries", preset="release", chosen=lambda e: e.name in names, needs="build.release"))
     else:
         if "--resume" in arguments:
             report.resume()
+        else:
+            reporting.RECORD.unlink(missing_ok=True)
         for stage in stages(arguments[0]):
             plan.stage(stage)
     plan.once_more()
