@@ -48,13 +48,13 @@ def below(root):
 class Children:
     """All that is waited for; `code` is the entry's own, once it has ended."""
 
-    def __init__(self, entry):
-        self.entry, self.code = entry, None
+    def __init__(self):
+        self.entry = self.code = None
         self.wake, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.stopped = False
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, lambda *_: setattr(self, "stopped", True))
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner's to answer
+        signal.signal(signal.SIGINT, lambda *_: None)  # the runner's to answer; not ignored, as the entry would inherit that
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
 
     def reap(self):
@@ -105,13 +105,14 @@ def run(limit, log, command):
     for option, value in ((PR_SET_CHILD_SUBREAPER, 1), (PR_SET_PDEATHSIG, signal.SIGTERM)):
         if libc.prctl(option, value, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), f"prctl({option})")
+    children = Children()
     began = time.monotonic()
     try:
         entry = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
     except OSError as error:
         log.write(f"cannot be started: {error}\n".encode())
         return {"code": 127, "wall": 0, "user": 0, "system": 0, "left": [], "timed_out": False, "load": 0, "running": 0}
-    children = Children(entry.pid)
+    children.entry = entry.pid
     ended = lambda some: children.code is not None
     in_time = children.wait(ended, limit)
     timed_out = not in_time and not children.stopped
