@@ -29,7 +29,7 @@ def named(*names):
 
 
 def of_product(entry):
-    """What is about the product as users get it: its binary, and simulations of many hosts."""
+    """What is about the product as users get it: its binary, what calls what, what is packed."""
     return not entry.labels & {"unit", "more"} and not entry.name.startswith("gpu.")
 
 
@@ -80,9 +80,11 @@ REST = [
     Stage("build.tsan", build=("tsan", "test_base", "test_kernels", "test_transport", "test_runtime", "test_fake_verbs"), limit=3600),
     Stage("threads", preset="tsan", needs="build.tsan", slots=CORES + 1,
           chosen=lambda entry: bool(entry.labels & {"base", "kernels", "transport", "runtime", "fake_verbs"})),
+    Stage("seeds", ("build/release/tests/test_sim", "--seeds", "100000"), needs="build.all", limit=7200),
     Stage("fuzz.long", ("./dev", "fuzz", "60"), limit=7200),
     Stage("faults.long", ("./dev", "faults", "100", "5000"), needs="build.release", limit=7200),
     Stage("blame.long", ("./dev", "blame"), needs="build.release", limit=7200),
+    Stage("promises", ("tests/ci/promises.py", "build/release/collctl"), needs="build.release"),
     Stage("mutants", ("./dev", "mutants", "150"), limit=12 * 3600),
 ]
 NVCC = [

@@ -199,6 +199,7 @@ class Stages(Case):
             self.shell(name, "mkdir one || exit 9; until [ -e third ]; do sleep 0.01; done; rmdir one", locks=frozenset({"x"}))
         self.shell("c", "until [ -e one ]; do sleep 0.01; done; touch third")
         self.assertEqual(self.run_plan()[:2], ({}, (3, 0, 0)))
+        self.assertEqual([r["state"] for r in self.report.rows.values()], ["passed"] * 3)
 
 
 class Ends(Case):
