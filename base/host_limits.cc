@@ -181,7 +181,7 @@ CgroupLimits cgroup_limits() {
 
 HostLoad host_load(const std::string& root) {
   HostLoad load;
-  load.at_ns = now_ns();
+  load.at_ns = machine_ns();
   std::ifstream in(root + "/proc/stat");
   const double tick = 1.0 / double(std::max(1L, ::sysconf(_SC_CLK_TCK)));
   for (std::string line; std::getline(in, line) && line.rfind("cpu", 0) == 0;) {

@@ -32,7 +32,7 @@ CgroupLimits cgroup_limits();
 
 // What the processors of this machine have done so far, for differences of two readings.
 struct HostLoad {
-  int64_t at_ns = 0;  // of now_ns()
+  int64_t at_ns = 0;  // of machine_ns()
   int processors = 0;
   // Of all processors together. Without interrupts, which serve the ranks' own sockets as well.
   double busy_s = 0, stolen_s = 0;  // stolen by the hypervisor

@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "tests/patient_clock.h"
 #include "tests/skip.h"
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_session.hpp>
@@ -18,6 +19,7 @@ void collctl::test::skip(const std::string& why) {
 }
 
 int main(int argc, char** argv) {
+  collctl::test::install_patient_clock();
   const int failed = Catch::Session().run(argc, argv);
   return failed != 0 ? 1 : g_skipped ? 77 : 0;
 }

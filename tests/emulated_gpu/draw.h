@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tests/emulated_gpu/machine.h"
+#include "tests/how_much.h"
 
 namespace emulated_tests {
 
@@ -18,15 +19,10 @@ inline uint64_t number_of(const char* variable, uint64_t otherwise) {
 inline uint64_t first_seed() {
   return number_of("GPU_KERNELS_SEED", 1);
 }
-// With the sanitizer all takes ten times as long.
-#if defined(__SANITIZE_ADDRESS__)
-inline constexpr bool kFew = true;
-#else
-inline constexpr bool kFew = false;
-#endif
 inline uint64_t runs_of(uint64_t usual) {
-  const uint64_t asked = number_of("GPU_KERNELS_RUNS", 0);
-  return asked != 0 ? asked : kFew ? usual / 8 + 1 : usual;
+  const uint64_t asked = number_of("GPU_KERNELS_RUNS", 0),
+                 every = uint64_t(collctl::test::how_much(collctl::test::Sweep::emulated_runs));
+  return asked != 0 ? asked : (usual - 1) / every + 1;
 }
 
 // run(seed) for each.

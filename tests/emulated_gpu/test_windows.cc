@@ -126,7 +126,7 @@ TEST_CASE("window kernels: full slots are waited for", "[windows]") {
         Path{2, Collective::all_reduce, AlgorithmId::two_shot, DirectPath::none},
         Path{2, Collective::all_reduce, AlgorithmId::one_shot, DirectPath::store},
         Path{3, Collective::broadcast, AlgorithmId::one_shot, DirectPath::none}}) {
-    if (kFew && seed == 1) break;
+    if (!collctl::test::nightly() && seed == 1) break;
     emulated::machine().behave(
         {.seed = ++seed, .looks = 16, .pauses = 2048, .longest_pause = 1 << 20});
     Windows windows(path.nranks, 0);
@@ -147,7 +147,7 @@ TEST_CASE("window kernels: full slots are waited for", "[windows]") {
 
 // Nothing comes back from the receiver but that it has taken them; it is held up for long.
 TEST_CASE("window kernels: a sender of lines waits for a bank", "[windows]") {
-  for (uint64_t seed = 1; seed <= (kFew ? 2 : 12); ++seed) {
+  for (uint64_t seed = 1; seed <= (collctl::test::nightly() ? 12 : 2); ++seed) {
     emulated::machine().behave(
         {.seed = seed, .looks = 16, .pauses = 512, .longest_pause = 1 << 16});
     Windows windows(2, 0);

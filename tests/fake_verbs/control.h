@@ -77,9 +77,13 @@ void revoke_keys(const std::string& device);
 // A device that dies: every call on it fails, and its contexts hear of it.
 void break_device(const std::string& device);
 
+// The fabric's clock, in nanoseconds, of this process and those forked from it; without it
+// CLOCK_MONOTONIC. What the product waits for and what waits in the fabric pass by one clock.
+void use_clock(int64_t (*ns)());
+
 // One posted request, in the order in which requests were taken up.
 struct Posted {
-  uint64_t time_ns;  // of posting, CLOCK_MONOTONIC
+  uint64_t time_ns;  // of posting, by the fabric's clock
   int32_t process;   // pid
   uint32_t queue_pair, peer;
   uint64_t id, bytes, address, remote_address;  // address: of the first piece, as it was posted

@@ -8,7 +8,7 @@
 #include "cmd/rails/rails.h"
 #include "cmd/rank_tasks.h"
 #include "cmd/window_test/window_test.h"
-#include "tests/rounds.h"
+#include "tests/how_much.h"
 #include "tests/unit/cmd/measure/bench_ranks.h"
 
 namespace rank_tasks_tests {
@@ -21,7 +21,7 @@ using kernels::DataType;
 using kernels::RedOp;
 
 TEST_CASE("bench rank: every collective, type and operation is right", "[bench_rank]") {
-  for (int n : test::kSanitized ? std::vector{1, 3} : std::vector{1, 2, 3, 5}) {
+  for (int n : test::nightly() ? std::vector{1, 2, 3, 5} : std::vector{1, 3}) {
     for (int c = 0; c < kernels::kCollectiveCount; ++c) {
       BenchSpec spec = small_bench(Collective(c));
       spec.types.clear();

@@ -6,6 +6,7 @@
 #include "base/wait.h"
 #include "kernels/algo/algorithms.h"
 #include "tests/catch.h"
+#include "tests/how_much.h"
 #include "tests/unit/kernels/cpu_operation.h"
 #include "tests/unit/kernels/fifo_fixture.h"
 
@@ -15,11 +16,8 @@ using namespace cpu_tests;
 
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kThinning = 7;  // every so many cases
-#else
-constexpr int kThinning = 1;
-#endif
+const int kThinning =
+    collctl::test::how_much(collctl::test::Sweep::cpu_collectives);  // every so many cases
 
 const std::pair<AlgorithmId, Collective> kServed[] = {
     {AlgorithmId::ring, Collective::all_reduce},

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <string>
 
+#include "tests/how_much.h"
 #include "tests/unit/kernels/proof_case.h"
 
 namespace proof_tests {
@@ -14,11 +15,7 @@ namespace {
 
 constexpr uint64_t kChunk = 16;         // elements
 constexpr uint64_t kSlot = kChunk * 4;  // bytes: one slice a chunk
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kRankStep = 5;  // the text is the same; sanitizers look at the interpreter
-#else
-constexpr int kRankStep = 1;
-#endif
+const int kRankStep = collctl::test::how_much(collctl::test::Sweep::proof_ranks);
 
 bool reduces_all(Collective c) {
   return c == Collective::all_reduce || c == Collective::barrier;

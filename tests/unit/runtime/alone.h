@@ -5,9 +5,14 @@
 
 #include "base/clock.h"
 #include "base/wait.h"
-#include "tests/rounds.h"
 
 namespace collctl::runtime::testing {
+
+#if defined(__SANITIZE_THREAD__)
+inline constexpr int kOwnThreads = 2;
+#else
+inline constexpr int kOwnThreads = 1;
+#endif
 
 // Threads of the test before may be about to end (a stream of the fake driver is one); the thread
 // sanitizer lets a child of several threads start none. It has one of its own.
@@ -18,8 +23,7 @@ inline void wait_until_alone() {
     const std::filesystem::directory_iterator all("/proc/self/task", gone);
     return gone ? 0 : std::distance(begin(all), end(all));
   };
-  while (threads() > (test::kSanitized ? 2 : 1) && !deadline.passed())
-    base::sleep_until(Deadline::after_ms(5));
+  while (threads() > kOwnThreads && !deadline.passed()) base::sleep_until(Deadline::after_ms(5));
 }
 
 }  // namespace collctl::runtime::testing

@@ -80,9 +80,7 @@ inline void refuse_each(const std::string& job, const Refusable& driver, int pos
       INFO(job << ": " << function << " after " << after << " of " << count);
       driver.set_up();
       driver.refuse(function, after);
-      const int64_t start = now_ns();
       check_ended(run(), driver.words);
-      CHECK(now_ns() - start < 60'000'000'000);  // by no deadline of theirs
       CHECK(driver.left() == "");
     }
   }

@@ -1,6 +1,6 @@
 // Communicators of GPU ranks: every collective over every transport, windows, streams, groups,
 // graphs. What goes wrong is in test_gpu_faults.cc.
-#include "tests/rounds.h"
+#include "tests/how_much.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 
 namespace gpu_ranks_tests {
@@ -19,10 +19,10 @@ constexpr Collective kAll[] = {Collective::all_reduce,     Collective::all_gathe
 // Enough for several chunks on all channels. Kernels are threads here, a hundred at a time with 8
 // ranks: a thread sanitizer takes minutes for what else takes seconds.
 #if defined(__SANITIZE_THREAD__)
-constexpr uint64_t kMany = 20'000;
+const uint64_t kMany = 20'000;
 constexpr int kRanks[] = {1, 2, 3, 4};
 #else
-constexpr uint64_t kMany = test::kSanitized ? 100'000 : 300'000;
+const uint64_t kMany = uint64_t(test::how_much(test::Sweep::gpu_rank_elements));
 constexpr int kRanks[] = {1, 2, 3, 4, 8};
 #endif
 

@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "tests/catch.h"
-#include "tests/rounds.h"
+#include "tests/how_much.h"
 #include "tests/unit/topology/data_files.h"
 #include "topology/search/search.h"
 #include "topology/xml/xml.h"
 
-inline constexpr int kFewestMachines = collctl::test::kSanitized ? 18 : 60;
+inline int fewest_machines() {
+  return collctl::test::nightly() ? 60 : 18;
+}
 
 struct Committed {
   std::string path;
@@ -23,9 +25,9 @@ inline const std::vector<Committed>& committed_machines() {
   static const std::vector<Committed> machines = [] {
     using namespace collctl::topology;
     std::vector<Committed> made;
-    int files = 0;
+    collctl::test::Part part(collctl::test::Sweep::committed_machines);
     for (const auto& path : data_files()) {
-      if (!collctl::test::takes(files, 3)) continue;
+      if (!part.takes()) continue;
       INFO(path);
       const auto read = read_xml_file(path);
       REQUIRE(read.ok());

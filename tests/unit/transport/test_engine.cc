@@ -75,11 +75,11 @@ uint64_t exchange(Pair& pair, int side, int channel, Protocol protocol, int roun
   return good;
 }
 
-// How much of a core this process used since it was made: of the time that really passed, which a
-// loaded machine makes longer.
+// How much of a core this process used since it was made: of the machine's time, which a loaded
+// machine makes longer.
 class CoreUse {
  public:
-  double share() const { return double(cpu_ns() - cpu_) / double(now_ns() - began_); }
+  double share() const { return double(cpu_ns() - cpu_) / double(base::machine_ns() - began_); }
 
  private:
   static int64_t cpu_ns() {
@@ -87,7 +87,7 @@ class CoreUse {
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return int64_t(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
   }
-  int64_t cpu_ = cpu_ns(), began_ = now_ns();
+  int64_t cpu_ = cpu_ns(), began_ = base::machine_ns();
 };
 
 }  // namespace

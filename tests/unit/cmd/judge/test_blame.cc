@@ -7,7 +7,7 @@
 
 #include "cmd/judge/blame.h"
 #include "tests/catch.h"
-#include "tests/rounds.h"
+#include "tests/how_much.h"
 
 namespace collctl::cmd::judge_blame_tests {
 namespace {
@@ -198,8 +198,8 @@ TEST_CASE("simulated clusters: precision, recall, rounds", "[blame]") {
     for (const int hosts : {5, 16, 64, 256, 1024, 4096}) {
       if (hosts == 5 && kind.hosts + kind.links > 1) continue;
       Score score;
-      if (test::kSanitized && hosts > 256) continue;
-      const int seeds = hosts >= 1024 ? 2 : test::rounds(20);
+      if (!test::nightly() && hosts > 256) continue;
+      const int seeds = hosts >= 1024 ? 2 : test::how_much(test::Sweep::blame_seeds);
       for (int seed = 0; seed < seeds; ++seed) {
         Cluster cluster(hosts, static_cast<uint64_t>(seed * 1000 + hosts));
         cluster.sometimes = kind.sometimes;

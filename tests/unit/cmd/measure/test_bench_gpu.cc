@@ -5,7 +5,7 @@
 
 #include "cmd/measure/soak.h"
 #include "cmd/verify/guarded_buffer.h"
-#include "tests/rounds.h"
+#include "tests/how_much.h"
 #include "tests/unit/cmd/measure/gpu_bench.h"
 
 namespace measure_bench_gpu_tests {
@@ -64,7 +64,7 @@ TEST_CASE("buffers on a GPU: what is written is read, in pieces, at any alignmen
 }
 
 TEST_CASE("bench on GPU ranks: collectives, types, in place and misaligned, right", "[gpu]") {
-  for (int n : test::kSanitized ? std::vector{2} : std::vector{1, 2, 3}) {
+  for (int n : test::nightly() ? std::vector{1, 2, 3} : std::vector{2}) {
     for (const BenchOp& op : bench_ops()) {
       if (!check_ranks(op, n)) continue;
       set_up_gpus(n);

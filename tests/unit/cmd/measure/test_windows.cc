@@ -6,7 +6,7 @@
 #include "base/env.h"
 #include "cmd/verify/row.h"
 #include "runtime/window/memory.h"
-#include "tests/rounds.h"
+#include "tests/how_much.h"
 #include "tests/unit/cmd/measure/bench_ranks.h"
 
 namespace measure_windows_tests {
@@ -41,7 +41,7 @@ bool goes_direct(Collective collective) {
 }  // namespace
 
 TEST_CASE("bench in windows: every collective direct, odd sizes, off a page", "[bench_window]") {
-  for (int n : test::kSanitized ? std::vector{1, 3} : std::vector{1, 2, 3, 4, 7})
+  for (int n : test::nightly() ? std::vector{1, 2, 3, 4, 7} : std::vector{1, 3})
     for (int c = 0; c < kernels::kCollectiveCount; ++c) {
       const auto collective = Collective(c);
       BenchSpec spec = window_bench(collective);

@@ -12,8 +12,8 @@
 #include "base/format.h"
 #include "cmd/topo/machine_search.h"
 #include "tests/catch.h"
+#include "tests/how_much.h"
 #include "tests/places.h"
-#include "tests/rounds.h"
 #include "topology/xml/xml.h"
 
 namespace plan_plan_tests {
@@ -169,16 +169,16 @@ TEST_CASE("a graph file stands in for the search", "[cmd]") {
 TEST_CASE("all licensed topology files: rings and trees hold for several numbers of nodes",
           "[cmd]") {
   const fs::path data = test::topology_data();
-  int planned = 0, files = 0;
+  test::Part part(test::Sweep::plan_files);
+  int planned = 0;
   for (const auto& file : fs::recursive_directory_iterator(data)) {
     if (file.path().extension() != ".xml") continue;
-    if (!test::takes(files, 4)) continue;
+    if (!part.takes()) continue;
     auto read = topology::read_xml_file(file.path());
     if (!read.ok()) continue;  // its own test says why
     auto view = view_of(std::move(read->system), "f.xml", {});
     if (!view.ok() || view->graph.gpus.empty()) continue;
-    // A sanitizer makes each search many times as dear.
-    for (const int nodes : test::kSanitized ? std::vector{2} : std::vector{1, 2, 5}) {
+    for (const int nodes : test::nightly() ? std::vector{1, 2, 5} : std::vector{2}) {
       INFO(file.path().filename() << ", " << nodes << " nodes");
       if (nodes > 1 && view->graph.nets.empty()) continue;
       const auto plan = make_job_plan(*view, spec_of(nodes));
@@ -190,7 +190,7 @@ TEST_CASE("all licensed topology files: rings and trees hold for several numbers
       ++planned;
     }
   }
-  CHECK(planned > (test::kSanitized ? 8 : 150));
+  CHECK(planned > (test::nightly() ? 150 : 8));
 }
 
 // Each GPU shares a switch with a NIC, and the switches' uplinks are narrow: all GPUs are apart.

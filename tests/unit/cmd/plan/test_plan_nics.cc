@@ -11,7 +11,7 @@
 #include "runtime/links/edges.h"
 #include "runtime/plan/network_reduction.h"
 #include "tests/catch.h"
-#include "tests/rounds.h"
+#include "tests/how_much.h"
 #include "tests/unit/runtime/gpu_job.h"
 
 namespace plan_plan_nics_tests {
@@ -228,8 +228,8 @@ TEST_CASE("the network devices of a job's links are those that its plan shows", 
     for (const int level : {0, 1, 2})
       for (const int nodes : {2, 3, 4, 16}) {
         if (level < 2 && nodes > 3) continue;
-        // Many ranks are many times as dear where a sanitizer is at work.
-        if (test::kSanitized && (nodes > 2 || (level < 2 && file != kH100))) continue;
+        // Many ranks are many times as dear.
+        if (!test::nightly() && (nodes > 2 || (level < 2 && file != kH100))) continue;
         const base::ScopedVariable wanted("COLLCTL_P2P_PXN_LEVEL", std::to_string(level).c_str());
         const auto plan = plan_of(file, nodes);
         if (!plan || plan->cluster.nodes() != nodes) continue;  // no network, or parts of a machine
@@ -259,8 +259,8 @@ TEST_CASE("the network devices of a job's links are those that its plan shows", 
         with_relays += found.relayed > 0 ? 1 : 0;
         ++compared;
       }
-  CHECK(compared >= (test::kSanitized ? 8 : 20));
-  CHECK(with_relays >= (test::kSanitized ? 3 : 6));
+  CHECK(compared >= (test::nightly() ? 20 : 8));
+  CHECK(with_relays >= (test::nightly() ? 6 : 3));
 }
 
 TEST_CASE("messages use all network devices that are near some GPU", "[plan][nics]") {

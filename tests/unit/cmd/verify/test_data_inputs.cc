@@ -9,7 +9,7 @@
 #include "cmd/verify/guarded_buffer.h"
 #include "cmd/verify/number_forms.h"
 #include "tests/catch.h"
-#include "tests/rounds.h"
+#include "tests/how_much.h"
 
 namespace verify_data_inputs_tests {
 
@@ -121,7 +121,7 @@ TEST_CASE("inputs: any order of the arithmetic gives the one expected result", "
   std::mt19937 random(1);
   for (int t = 0; t < kernels::kDataTypeCount; ++t) {
     for (int o = 0; o < kernels::kRedOpCount; ++o) {
-      for (int n = 1; n <= 33; n += test::kSanitized ? 8 : 1)
+      for (int n = 1; n <= 33; n += test::how_much(test::Sweep::data_orders))
         prove({DataType(t), true, RedOp(o), n}, 97, random);
       prove({DataType(t), true, RedOp(o), 64}, 97, random);
       prove({DataType(t), true, RedOp(o), 200}, 499, random);

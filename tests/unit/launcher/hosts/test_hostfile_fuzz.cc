@@ -5,7 +5,7 @@
 #include "base/format.h"
 #include "launcher/hosts/hostfile.h"
 #include "tests/catch.h"
-#include "tests/rounds.h"
+#include "tests/how_much.h"
 
 namespace hosts_hostfile_fuzz_tests {
 
@@ -145,7 +145,7 @@ std::string quoted_bytes(const std::string& text) {
 TEST_CASE("any hostfile is read or refused with its place, and prints as it reads", "[hostfile]") {
   Random random(20240611);
   size_t accepted = 0, refused = 0;
-  for (int i = 0; i < test::rounds(100'000); ++i) {
+  for (int i = 0; i < test::how_much(test::Sweep::hostfile_fuzz); ++i) {
     const std::string text = mutated(random);
     const bool option = below(random, 8) == 0;
     const std::string name = option ? "-H" : "h";
@@ -171,8 +171,8 @@ TEST_CASE("any hostfile is read or refused with its place, and prints as it read
     if (!same) FAIL("prints otherwise: " << printed << " for " << quoted_bytes(text));
   }
   // Both ways are walked often enough to mean something.
-  CHECK(accepted > test::rounds(10'000));
-  CHECK(refused > test::rounds(10'000));
+  CHECK(accepted > size_t(test::share(test::Sweep::hostfile_fuzz, 10'000)));
+  CHECK(refused > size_t(test::share(test::Sweep::hostfile_fuzz, 10'000)));
 }
 
 }  // namespace hosts_hostfile_fuzz_tests

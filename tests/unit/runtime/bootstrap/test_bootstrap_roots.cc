@@ -73,7 +73,6 @@ TEST_CASE("a root's address that is none is told by the name of who gave it", "[
 
 TEST_CASE("a root that dies while ranks wait is said to be gone", "[bootstrap]") {
   Job job({3});
-  const int64_t start = now_ns();
   std::thread death([&] {
     base::sleep_until(Deadline::after_seconds(2));  // by then they have checked in, and wait
     job.roots[0].reset();
@@ -85,7 +84,6 @@ TEST_CASE("a root that dies while ranks wait is said to be gone", "[bootstrap]")
     CHECK(outcomes[r].error().code == ErrorCode::lost);
     CHECK(says(outcomes[r].error(), "root at 127.0.0.1:"));
   }
-  CHECK(now_ns() - start < kAtOnceNs);
 }
 
 TEST_CASE("a root that is not there is an error with its address", "[bootstrap]") {

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "runtime/one_sided/one_sided.h"
-#include "tests/rounds.h"
+#include "tests/how_much.h"
 #include "tests/unit/runtime/few_files.h"
 #include "tests/unit/runtime/window/window_job.h"
 
@@ -56,7 +56,7 @@ TEST_CASE("descriptors run out while one-sided operations are opened", "[user_wi
   std::set<int> seen;
   for (const int odd : {0, 1, 2})
     for (const size_t left : {0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 20}) {
-      if (test::kSanitized && left % 2 == 1) continue;
+      if (!test::nightly() && left % 2 == 1) continue;
       CAPTURE(odd, left);
       const auto ends = in_processes(
           3, [&](Communicator& c) { return open_with_few_files(c, odd, left); }, options);

@@ -5,7 +5,7 @@
 #include "kernels/algo/algorithms.h"
 #include "kernels/record/interpret.h"
 #include "runtime/plan/planner.h"
-#include "tests/rounds.h"
+#include "tests/how_much.h"
 #include "tests/unit/runtime/gpu_job.h"
 
 namespace plan_gpu_planner_tests {
@@ -150,7 +150,7 @@ TEST_CASE("plans of GPU ranks are alike on all ranks and proved", "[gpu][planner
   std::set<std::string> seen;
   int proved = 0;
   for (const int n : {1, 2, 3, 4, 8, 16}) {
-    if (test::kSanitized && (n == 4 || n == 16)) continue;
+    if (!test::nightly() && (n == 4 || n == 16)) continue;
     const auto shapes = complete(gpu_job(n).shapes());
     for (const auto& row : kernels::algorithms())
       for (const char* proto : {"simple", "ll", "ll128"})
@@ -169,7 +169,7 @@ TEST_CASE("plans of GPU ranks are alike on all ranks and proved", "[gpu][planner
             ++proved;
           }
   }
-  CHECK(proved > (test::kSanitized ? 250 : 500));
+  CHECK(proved > (test::nightly() ? 500 : 250));
   for (const char* way : {"ring/simple",       "ring/ll",
                           "tree/simple",       "tree/ll",
                           "tree-split/simple", "pairwise/simple",
@@ -487,7 +487,7 @@ TEST_CASE("LL128 goes over no other network", "[gpu][planner]") {
         REQUIRE_FALSE(refused);
         CHECK(refused.error().code == ErrorCode::usage);
         CHECK(refused.error().message.find("network") != std::string::npos);
-        for (uint64_t count = 1; count < uint64_t(1) << 30; count *= test::kSanitized ? 343 : 7) {
+        for (uint64_t count = 1; count < uint64_t(1) << 30; count *= test::nightly() ? 7 : 343) {
           const Operation op = operation(c, count);
           const auto plan = make_plan({&op, 1}, shape, {});
           REQUIRE(plan);

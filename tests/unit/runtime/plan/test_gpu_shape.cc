@@ -10,7 +10,7 @@
 #include <random>
 
 #include "runtime/plan/model.h"
-#include "tests/rounds.h"
+#include "tests/how_much.h"
 #include "tests/unit/runtime/gpu_job.h"
 #include "topology/cluster/cluster.h"
 #include "topology/xml/graph_xml.h"
@@ -342,7 +342,7 @@ TEST_CASE("what hosts say of their GPUs survives the way, and damage is noticed"
   // Damage inside must end in an error or in rings that are whole.
   std::mt19937 random(7);
   int taken = 0;
-  for (int i = 0; i < (test::kSanitized ? 150 : 2000); ++i) {
+  for (int i = 0; i < test::how_much(test::Sweep::gpu_shape_damage); ++i) {
     auto blobs = sent;
     Bytes& hit = blobs[i % 2 == 0 ? 0 : 8];
     for (int k = 0; k < 3; ++k) hit[random() % hit.size()] = uint8_t(random());

@@ -7,7 +7,7 @@
 #include "runtime/plan/planner.h"
 #include "runtime/plan/shape.h"
 #include "tests/catch.h"
-#include "tests/rounds.h"
+#include "tests/how_much.h"
 
 namespace plan_plan_proof_tests {
 
@@ -136,29 +136,31 @@ constexpr Collective kCollectives[] = {Collective::all_reduce,     Collective::a
 }  // namespace
 
 TEST_CASE("every planned collective is proved", "[planner][proof]") {
-  const std::vector<uint64_t> counts =
-      test::kSanitized ? std::vector<uint64_t>{333} : std::vector<uint64_t>{1, 333, 2500};
+  test::Part part(test::Sweep::plan_proofs);
   int proved = 0;
   for (const Job& job : jobs())
     for (const auto& row : kernels::algorithms())
       for (const char* proto : {"simple", "ll"})
         for (Collective c : kCollectives) {
           if (!serves(row, c) || row.network) continue;
-          for (uint64_t count : counts) {
+          for (const uint64_t count : {1, 333, 2500}) {
+            if (!part.takes({job.nranks, int(&row - kernels::algorithms().data()), *proto, int(c)}))
+              continue;
             const DataType type = count == 333 ? DataType::int8 : DataType::float32;
             const Operation op = operation(c, count, type, job.nranks / 2);
             proved += prove(job, choices(row.name, proto),
                             [&](int) { return std::vector<Operation>{op}; });
           }
         }
-  CHECK(proved > test::rounds(5000));
+  CHECK(proved > 5000 / test::how_much(test::Sweep::plan_proofs));
 }
 
 TEST_CASE("a plan with the cuts of another type is proved", "[planner][proof]") {
   // Diagnosis: int64 in the chunks that int8 would have had, eight times the bytes.
-  int proved = 0, tried = 0;
+  test::Part part(test::Sweep::plan_cuts);
+  int proved = 0;
   for (const Job& job : jobs()) {
-    if (!test::takes(tried, 3)) continue;
+    if (!part.takes()) continue;
     for (const auto& row : kernels::algorithms())
       for (Collective c : kCollectives) {
         if (!serves(row, c) || row.network) continue;
@@ -168,7 +170,7 @@ TEST_CASE("a plan with the cuts of another type is proved", "[planner][proof]") 
                         [&](int) { return std::vector<Operation>{op}; });
       }
   }
-  CHECK(proved > (test::kSanitized ? 200 : 800));
+  CHECK(proved > (test::nightly() ? 800 : 200));
 }
 
 TEST_CASE("planned messages of many sizes at once are proved", "[planner][proof]") {

@@ -63,11 +63,9 @@ TEST_CASE("of a communicator that has failed no window is asked for", "[user_win
     if (c.rank() == 0) c.abort(Error(ErrorCode::lost, "the cable was pulled"));
     for (const Deadline until = soon(); c.async_error() && !until.passed();)
       std::this_thread::yield();
-    const int64_t began = base::now_ns();
     const auto windows = c.register_windows(one(memory.at, 100), soon());
     if (windows || windows.error().message.find("the cable was pulled") == std::string::npos)
       wrong.add(format("rank {}: not the reason", c.rank()));
-    if (base::now_ns() - began > 20'000'000'000) wrong.add("it waited for others");
   });
   CHECK(wrong.text() == "");
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <random>
 
-#include "tests/rounds.h"
+#include "tests/how_much.h"
 #include "tests/unit/topology/cluster/cluster_nodes.h"
 #include "tests/unit/topology/cluster/cluster_walks.h"
 #include "topology/cluster/double_tree.h"
@@ -47,9 +47,9 @@ TEST_CASE("1..256 nodes of equal and unequal sizes: loops, trees, depth", "[clus
   const std::vector<Pattern> patterns = {Pattern::tree, Pattern::balanced_tree,
                                          Pattern::split_tree};
   // All of the small ones and the largest.
-  int seen = 0;
+  test::Part part(test::Sweep::cluster_nodes);
   for (int nodes = 1; nodes <= 256; ++nodes) {
-    if (!test::takes(seen, 4) && nodes > 20) continue;
+    if (!part.takes() && nodes > 20) continue;
     const Pattern pattern = patterns[size_t(nodes) % 3];
     for (const bool equal : {true, false}) {
       INFO(nodes << " nodes, " << (equal ? "equal" : "unequal"));

@@ -3,7 +3,7 @@
 #include <functional>
 #include <random>
 
-#include "tests/rounds.h"
+#include "tests/how_much.h"
 #include "tests/unit/topology/detect/sysfs.h"
 #include "topology/detect/reader_snapshot.h"
 
@@ -127,7 +127,8 @@ DriverFacts random_facts(std::mt19937& random) {
 }  // namespace
 
 TEST_CASE("any world gives a machine that can be written, read and recorded") {
-  for (unsigned seed = 0; seed < unsigned(collctl::test::rounds(1500)); ++seed) {
+  for (unsigned seed = 0;
+       seed < unsigned(collctl::test::how_much(collctl::test::Sweep::discover_random)); ++seed) {
     std::mt19937 random(seed);
     Reader reader;
     reader.files = std::make_unique<MemoryTree>(random_world(random));

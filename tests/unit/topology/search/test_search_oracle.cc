@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "tests/rounds.h"
+#include "tests/how_much.h"
 #include "tests/unit/topology/random_machine.h"
 #include "tests/unit/topology/search/channels.h"
 
@@ -14,8 +14,8 @@ using namespace collctl::topology;
 
 namespace {
 
-// Each is searched by brute force: under sanitizers only a few.
-constexpr int kMachines = collctl::test::kSanitized ? 60 : 700;
+// Each is searched by brute force.
+const int kMachines = collctl::test::how_much(collctl::test::Sweep::search_oracle);
 
 const std::vector<double>& speeds(int sm, bool network) {
   static const std::vector<double> kOld{40, 30, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3};

@@ -1,5 +1,5 @@
 // Properties of the search over machines made at random and over the committed files.
-#include "tests/rounds.h"
+#include "tests/how_much.h"
 #include "tests/unit/topology/committed.h"
 #include "tests/unit/topology/random_machine.h"
 #include "tests/unit/topology/search/channels.h"
@@ -7,7 +7,7 @@
 namespace search_search_random_tests {
 
 using namespace collctl::topology;
-using collctl::test::rounds;
+using namespace collctl::test;
 
 namespace {
 
@@ -58,7 +58,7 @@ NodeGraphs check_machine(const Graph& graph, int nodes, bool again) {
 
 TEST_CASE("channels of random machines are whole and never take more than a link carries") {
   int networks = 0, switches = 0, several = 0, different = 0, crossing = 0, collnets = 0;
-  for (int seed = 0; seed < rounds(120); ++seed) {
+  for (int seed = 0; seed < how_much(Sweep::search_random); ++seed) {
     INFO("seed " << seed);
     RandomMachine made(unsigned(seed), 8, 4);
     const Machine machine = parse(made.xml());
@@ -73,27 +73,29 @@ TEST_CASE("channels of random machines are whole and never take more than a link
     for (const Node& node : machine.graph.nodes) switches += node.kind == NodeKind::nvs;
   }
   // The machines are of all kinds.
-  CHECK(networks > rounds(50));
-  CHECK(switches > rounds(10));
-  CHECK(several > rounds(50));
-  CHECK(different > rounds(5));
-  CHECK(crossing > rounds(1));
-  CHECK(collnets > rounds(5));
+  CHECK(networks > share(Sweep::search_random, 50));
+  CHECK(switches > share(Sweep::search_random, 10));
+  CHECK(several > share(Sweep::search_random, 50));
+  CHECK(different > share(Sweep::search_random, 5));
+  CHECK(crossing > share(Sweep::search_random, 1));
+  CHECK(collnets > share(Sweep::search_random, 5));
 }
 
 TEST_CASE("channels of every committed file are whole and never take more than a link carries") {
   int machines = 0;
+  Part inside(Sweep::committed_inside);
   for (const Committed& one : committed_machines()) {
     INFO(one.path);
     check_found(one.graph, one.paths, one.found, 2);
     // Inside the node.
-    if (collctl::test::takes(machines, 2)) check_machine(one.graph, 1, false);
+    ++machines;
+    if (inside.takes()) check_machine(one.graph, 1, false);
   }
-  CHECK(machines > kFewestMachines);
+  CHECK(machines > fewest_machines());
 }
 
 TEST_CASE("options bound the channels; without crossing no channel crosses") {
-  for (int seed = 0; seed < rounds(60); ++seed) {
+  for (int seed = 0; seed < how_much(Sweep::search_options); ++seed) {
     INFO("seed " << seed);
     RandomMachine made(unsigned(seed), 6, 4);
     const Machine machine = parse(made.xml());
@@ -112,7 +114,7 @@ TEST_CASE("options bound the channels; without crossing no channel crosses") {
 
 TEST_CASE("more bandwidth everywhere never gives less together") {
   int compared = 0;
-  for (int seed = 0; seed < rounds(80); ++seed) {
+  for (int seed = 0; seed < how_much(Sweep::search_bandwidth); ++seed) {
     RandomMachine made(unsigned(seed) + 500, 5, 2);
     const Machine machine = parse(made.xml());
     const Paths before = effective_paths(machine.graph, machine.paths, {});
@@ -130,7 +132,7 @@ TEST_CASE("more bandwidth everywhere never gives less together") {
           double(slow.channels.size()) * slow.bw_intra);
     ++compared;
   }
-  CHECK(compared > rounds(40));
+  CHECK(compared > share(Sweep::search_bandwidth, 40));
 }
 
 TEST_CASE("a machine far larger than any real one stays within its visits") {
@@ -153,8 +155,8 @@ TEST_CASE("a machine far larger than any real one stays within its visits") {
   }
   const Machine machine = parse(chip(text));
   REQUIRE(machine.graph.gpus.size() == 96);
-  CHECK_FALSE(check_machine(machine.graph, 1, !collctl::test::kSanitized).ring.fallback);
-  if (!collctl::test::kSanitized) CHECK_FALSE(check_machine(machine.graph, 2, false).ring.fallback);
+  CHECK_FALSE(check_machine(machine.graph, 1, nightly()).ring.fallback);
+  if (nightly()) CHECK_FALSE(check_machine(machine.graph, 2, false).ring.fallback);
 }
 
 }  // namespace search_search_random_tests
