@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -60,7 +59,7 @@ class Agent {
   bool full() const { return queue_.size() - sent_ > kMostQueued; }
 
   const AgentOptions& options_;
-  std::unique_ptr<LocalJob> job_;
+  std::unique_ptr<HostRanks> job_;
   std::unique_ptr<Branch> branch_;  // hosts that this agent carries
   FrameParser parser_;
   Bytes queue_;
@@ -230,6 +229,7 @@ void Agent::handle(const RawFrame& frame) {
     case AgentFrame::branch: {
       auto order = BranchOrder::decode(frame.payload);
       if (!order || branch_) return orphan();
+      order->options.ssh.open = options_.open;
       branch_ = std::make_unique<Branch>(std::move(*order));
       return;
     }
@@ -294,7 +294,11 @@ Status Agent::start(const AgentStart& order) {
     p.null_stdin = order.ranks[i].null_stdin;
     processes.push_back(std::move(p));
   }
-  COLL_ASSIGN(job_, LocalJob::start(processes));
+  if (options_.start) {
+    COLL_ASSIGN(job_, options_.start(processes));
+  } else {
+    COLL_ASSIGN(job_, LocalJob::start(processes));
+  }
   input_.assign(processes.size(), 0);
   fed_.assign(processes.size(), 0);
   for (int rank = 0; rank < job_->size(); ++rank) started.pids.push_back(job_->pid(rank));
@@ -376,8 +380,6 @@ Status Agent::turn() {
 int Agent::run() {
   for (const int fd : {options_.in_fd, options_.out_fd})
     if (::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK) != 0) return int(ErrorCode::usage);
-  ::setsid();  // fails for a leader of a group, which then has no terminal of ours either
-  ::prctl(PR_SET_NAME, "collctl-agent");
   greet();
   while (!over())
     if (Status status = turn(); !status) {
