@@ -44,7 +44,7 @@ class Agent {
   Deadline next_deadline() const;
   void send(AgentFrame type, ByteView payload) {
     append_frame(queue_, uint16_t(type), payload);
-    said_ = true;
+    beat_at_ = Deadline::after_ms(kBeatMs);
   }
   void flush();
   void read_input();
@@ -64,11 +64,10 @@ class Agent {
   FrameParser parser_;
   Bytes queue_;
   size_t sent_ = 0;
-  bool said_ = false;                  // something was queued since the last beat
   std::vector<uint64_t> input_, fed_;  // by rank: bytes given to it, bytes reported as taken
   double heartbeat_s_ = kFirstWordSeconds, grace_s_ = 5;
   Deadline heard_until_ = Deadline::after_seconds(kFirstWordSeconds);
-  Deadline beat_at_ = Deadline::after_ms(kBeatMs);
+  Deadline beat_at_ = Deadline::after_ms(kBeatMs);  // by then something must be said
   bool paused_ = false;    // stopped by the launcher, which is stopped itself
   bool leaving_ = false;   // the launcher let us go
   bool orphaned_ = false;  // the launcher is gone
@@ -336,10 +335,7 @@ void Agent::report_fed() {
 }
 
 void Agent::beat() {
-  if (!beat_at_.passed()) return;
-  if (!said_) send(AgentFrame::alive, {});
-  said_ = false;
-  beat_at_ = Deadline::after_ms(kBeatMs);
+  if (beat_at_.passed()) send(AgentFrame::alive, {});
 }
 
 void Agent::tend_branch() {

@@ -237,7 +237,7 @@ void HostPool::State::check_signs_of_life(int64_t now) {
 Deadline HostPool::add_interest(std::vector<pollfd>& fds) {
   State& s = *state_;
   s.open_next();
-  Deadline until = Deadline::after_ms(kBriefMs);
+  Deadline until = s.beat_at.earlier(Deadline::after_ms(kBriefMs));
   for (const auto& link : s.links) {
     link->add_interest(fds);
     until = until.earlier(link->wakeup());

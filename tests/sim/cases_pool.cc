@@ -25,6 +25,37 @@ Result<std::unique_ptr<launcher::HostRanks>> no_ranks(const std::string&,
 
 }  // namespace
 
+SIM_CASE("each side speaks every second, so that none is missed over a slow way") {
+  World world(seed);
+  Hosts hosts(world, 3, no_ranks);
+  hosts.network().set_latency(700 * kMs);
+  std::vector<int> lost;
+  world.spawn("launcher", [&] {
+    // The least that is allowed.
+    auto pool = HostPool::make(hosts.specs(0), pool_options(hosts, 2));
+    if (!pool) return findings.expect(false, pool.error().chain());
+    Deadline asks = Deadline::after_seconds(3);
+    const Deadline end = Deadline::after_seconds(60);
+    while (!end.passed()) {
+      static_cast<void>((*pool)->turn(end.earlier(asks), {}));
+      for (int host = 0; host < (*pool)->size(); ++host)
+        while ((*pool)->host(host).take_frame()) {
+        }
+      if (!asks.passed()) continue;
+      // An answer at any moment between two signs of life.
+      (*pool)->host(int(world.draw(3))).send(launcher::AgentFrame::look, {});
+      asks = Deadline::after_ms(int64_t(world.draw(3000)));
+    }
+    lost = (*pool)->failed();
+    for (const int host : lost) findings.expect(false, (*pool)->host(host).error()->chain());
+    (*pool)->leave(Deadline::after_seconds(5));
+  });
+  world.run(world.now() + 200 * kSecond);
+  findings.expect(hosts.agents_left() == 0, format("{} agents stay", hosts.agents_left()));
+  for (const auto& [host, end] : hosts.ended())
+    findings.expect(end.code == 0, format("{}: its agent ends with {}", host, end.code));
+}
+
 SIM_CASE("hosts that are cut off are lost in time, no other is, and their agents leave") {
   World world(seed);
   const int count = 1 + int(world.draw(16));
