@@ -230,6 +230,11 @@ std::shared_ptr<Cable> Network::connect(const std::string& from, const std::stri
   return cables_.back();
 }
 
+void Network::silence(const std::string& from) {
+  for (const auto& cable : cables_)
+    if (cable->from == from) cable->near.reset();
+}
+
 void Network::repeat_from(const std::string& host) {
   for (const auto& cable : cables_)
     if (cable->to == host) cable->up->repeat_frame();

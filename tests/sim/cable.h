@@ -68,6 +68,8 @@ class Network {
   int64_t login_ns(const std::string& host);
   // A connection that stands; the network keeps it to its end.
   std::shared_ptr<Cable> connect(const std::string& from, const std::string& to);
+  // Whoever ran there is dead: its ends of connections are closed, and it says nothing any more.
+  void silence(const std::string& from);
   // The most that one piece takes.
   void set_latency(int64_t most_ns) { most_latency_ = most_ns; }
   // The next message that the host's agent sends comes twice.

@@ -38,6 +38,7 @@ void Hosts::log_in(const std::string& host, const std::shared_ptr<Cable>& cable)
       return start_(host, ranks);
     };
     const int code = launcher::run_agent(options);
+    if (world_.running()->dying()) return;
     cable->exit_code = code;
     cable->far.reset();
     world_.note(format("agent {} ends with {}", host, code));
@@ -57,9 +58,12 @@ void Hosts::kill_agent(const std::string& host) {
   const std::shared_ptr<Cable> cable = agents_[host].cable;
   cable->exit_code = 128 + 9;
   cable->far.reset();
-  // What it carried loses its connections with it.
+  network_.silence(host);
   world_.kill(*actor);
-  if (on_kill) on_kill(host);
+}
+
+void Hosts::go_on_all() {
+  for (const auto& [host, agent] : agents_) world_.go_on(*agent.actor);
 }
 
 int Hosts::agents_left() const {

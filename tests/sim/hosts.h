@@ -33,12 +33,11 @@ class Hosts {
   // Null: none runs there.
   Actor* agent(const std::string& host);
   void kill_agent(const std::string& host);
+  void go_on_all();  // SIGCONT
   // By host, of the last one there that has ended.
   const std::map<std::string, AgentEnd>& ended() const { return ended_; }
   // So many still run.
   int agents_left() const;
-  // Called when an agent is killed: its ranks go with it.
-  std::function<void(const std::string& host)> on_kill;
 
  private:
   struct Agent {

@@ -13,10 +13,8 @@ namespace collctl::sim {
 namespace {
 
 // In one moment; more is somebody who does not wait.
-constexpr int kMostSteps = 200'000;
+constexpr int kMostSteps = 20'000;
 World* g_world = nullptr;
-// Thrown through a process that is killed, at its wait.
-struct Killed {};
 
 }  // namespace
 
@@ -44,16 +42,13 @@ Actor& World::spawn(std::string name, std::function<void()> body) {
   actor->name_ = std::move(name);
   actor->until_ = now_;
   actor->fiber_ = std::make_unique<Fiber>([raw = actor.get(), work = std::move(body)] {
-    try {
-      if (!raw->dying_) work();
-    } catch (const Killed&) {  // so much for it
-    }
+    if (!raw->dying_) work();
   });
   actors_.push_back(std::move(actor));
   return *actors_.back();
 }
 
-// One that is killed gets to no further wait: what its destructors wait for is over at once.
+// All waits of one that is killed fail, by which it comes to its end at once.
 int World::wait(std::span<pollfd> fds, Deadline deadline) {
   World& w = *g_world;
   Actor* me = w.running_;
@@ -65,13 +60,16 @@ int World::wait(std::span<pollfd> fds, Deadline deadline) {
   me->fds_ = fds;
   me->until_ = deadline.at();
   me->fiber_->give_way();
-  if (me->dying_) throw Killed();
-  return fds.empty() ? 0 : ::poll(fds.data(), nfds_t(fds.size()), 0);
+  if (me->dying_) {
+    errno = EBADF;
+    return -1;
+  }
+  return me->ready_;
 }
 
 void World::resume(Actor& actor) {
   ++turns_;
-  note(actor.name_);
+  mix(actor.name_);
   Actor* before = std::exchange(running_, &actor);
   const int64_t outside_ns = launcher::asked_ns();
   launcher::pardon_ns(actor.asked_ns_ - outside_ns);
@@ -95,7 +93,6 @@ void World::stop_running() {
   running_->fds_ = {};
   running_->until_ = now_;
   running_->fiber_->give_way();
-  if (running_->dying_) throw Killed();
 }
 
 void World::kill(Actor& actor) {
@@ -109,7 +106,7 @@ void World::at(int64_t when_ns, std::function<void()> what) {
   events_.emplace(std::max(when_ns, now_), std::move(what));
 }
 
-// One process or cable that can run does, as the seed says. False: none can.
+// All processes and cables that can run do, in an order of the seed's. False: none can.
 bool World::step() {
   polled_.clear();
   for (const auto& actor : actors_)
@@ -121,18 +118,25 @@ bool World::step() {
   size_t next = 0;
   for (const auto& actor : actors_) {
     if (actor->over() || actor->stopped_) continue;
-    bool can = actor->until_ <= now_;
-    for (size_t i = 0; i < actor->fds_.size(); ++i) can = polled_[next++].revents != 0 || can;
-    if (can) ready.emplace_back(actor.get(), nullptr);
+    actor->ready_ = 0;
+    // What is ready for it stays so: nobody else takes it.
+    for (pollfd& fd : actor->fds_) {
+      fd.revents = polled_[next++].revents;
+      actor->ready_ += fd.revents != 0;
+    }
+    if (actor->ready_ > 0 || actor->until_ <= now_) ready.emplace_back(actor.get(), nullptr);
   }
   for (Mover* mover : movers_)
     if (polled_[next++].revents != 0) ready.emplace_back(nullptr, mover);
   if (ready.empty()) return false;
-  const auto [actor, mover] = ready[draw(ready.size())];
-  if (actor != nullptr)
-    resume(*actor);
-  else
-    mover->move();
+  for (size_t left = ready.size(); left > 0; --left) {
+    std::swap(ready[draw(left)], ready[left - 1]);
+    const auto [actor, mover] = ready[left - 1];
+    if (actor == nullptr)
+      mover->move();
+    else if (!actor->over() && !actor->stopped_)
+      resume(*actor);
+  }
   return true;
 }
 
@@ -158,6 +162,9 @@ void World::run(int64_t end_ns) {
     if (step()) {
       if (++steps_ < kMostSteps) continue;
       spins_ = true;
+      for (const auto& actor : actors_)
+        if (!actor->over() && (actor->ready_ > 0 || actor->until_ <= now_))
+          note(format("{} goes on and on: {} descriptors are ready", actor->name_, actor->ready_));
       return;
     }
     steps_ = 0;
@@ -165,9 +172,13 @@ void World::run(int64_t end_ns) {
   }
 }
 
-void World::note(const std::string& text) {
+void World::mix(const std::string& text) {
   for (const char c : text) hash_ = (hash_ ^ uint8_t(c)) * 1099511628211u;
   hash_ = (hash_ ^ uint64_t(now_)) * 1099511628211u;
+}
+
+void World::note(const std::string& text) {
+  mix(text);
   if (keeps_trace_) trace_ += format("{:10.6f} {}\n", seconds(age()), text);
 }
 

@@ -30,6 +30,8 @@ class Actor {
   const std::string& name() const { return name_; }
   bool over() const { return fiber_ == nullptr; }
   bool stopped() const { return stopped_; }
+  // It has been killed: what it still does is no longer of this world.
+  bool dying() const { return dying_; }
 
  private:
   friend class World;
@@ -38,6 +40,7 @@ class Actor {
   bool stopped_ = false, dying_ = false;
   std::span<pollfd> fds_;
   int64_t until_ = 0;
+  int ready_ = 0;         // of its descriptors
   int64_t asked_ns_ = 0;  // what is the process's own in launcher/ssh/prompt
 };
 
@@ -68,7 +71,7 @@ class World {
   Actor& spawn(std::string name, std::function<void()> body);
   void stop(Actor& actor);
   void go_on(Actor& actor);
-  // SIGKILL: it runs no further; what it holds is let go of without a word.
+  // SIGKILL: it lets go of all that it holds, now; whoever kills sees to it that it says nothing.
   void kill(Actor& actor);
   // The actor that runs; null in events.
   Actor* running() { return running_; }
@@ -85,7 +88,8 @@ class World {
   // Somebody went on and on at one moment; run() gave up.
   bool spins() const { return spins_; }
 
-  // A line of what happens; all of them make the hash by which two runs are compared.
+  // A line of what happens. All of them, and who ran when, make the hash by which two runs are
+  // compared.
   void note(const std::string& text);
   uint64_t hash() const { return hash_; }
   const std::string& trace() const { return trace_; }
@@ -95,6 +99,7 @@ class World {
   static constexpr int64_t kBegin = 1'000'000 * kSecond;
   static int wait(std::span<pollfd> fds, Deadline deadline);
   void resume(Actor& actor);
+  void mix(const std::string& text);
   bool step();
   bool move_time(int64_t end_ns);
 
