@@ -1,5 +1,8 @@
 // The hidden command `__agent`: collctl on a host of a job (launcher/remote/agent.h); with --verify
 // HASH only the answer whether this is the binary that was sent.
+#include <sys/prctl.h>
+#include <unistd.h>
+
 #include <csignal>
 
 #include "base/format.h"
@@ -27,6 +30,8 @@ int verify_main(const std::string& hash, Console& console) {
 }
 
 int agent_main() {
+  ::setsid();  // fails for a leader of a group, which then has no terminal of ours either
+  ::prctl(PR_SET_NAME, "collctl-agent");
   Interrupts interrupts(false);
   launcher::AgentOptions options;
   options.stop_fd = interrupts.fd();

@@ -14,8 +14,7 @@ constexpr int64_t kSendMs = 100;     // to a rank that may not read
 
 }  // namespace
 
-void Inquiry::open_door() {
-  auto door = StatusDoor::open();
+void Inquiry::open(Result<std::unique_ptr<Door>> door) {
   if (door)
     door_ = std::move(*door);
   else

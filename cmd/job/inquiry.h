@@ -16,7 +16,7 @@ namespace collctl::cmd {
 class Inquiry {
  public:
   // A host without a place for the door is no error: then nobody outside can ask.
-  void open_door();
+  void open(Result<std::unique_ptr<Door>> door);
   int fd() const { return door_ != nullptr ? door_->fd() : -1; }  // readable: somebody asks
 
   void ask(launcher::RankGroup& job, const std::vector<RankFacts>& ranks);
@@ -33,7 +33,7 @@ class Inquiry {
  private:
   bool all_have_answered(launcher::RankGroup& job, const std::vector<RankFacts>& ranks) const;
 
-  std::unique_ptr<StatusDoor> door_;
+  std::unique_ptr<Door> door_;
   std::optional<base::Deadline> answers_by_;
   std::vector<std::optional<RankDoing>> answers_;
   bool from_outside_ = false;

@@ -57,6 +57,10 @@ std::optional<int> Interrupts::take() {
   return int(byte);
 }
 
+void Interrupts::stop() {
+  ::raise(SIGSTOP);
+}
+
 bool Interrupts::ends(int signal_number) {
   return signal_number == SIGINT || signal_number == SIGTERM || signal_number == SIGHUP;
 }

@@ -13,20 +13,30 @@
 
 namespace collctl::cmd {
 
-class Interrupts {
+class Signals {
+ public:
+  virtual ~Signals() = default;
+  virtual int fd() const = 0;             // readable when a signal came; -1: none ever comes
+  virtual std::optional<int> take() = 0;  // the next one, without waiting
+  // SIGSTOP for who launched the job; returns when it is continued.
+  virtual void stop() = 0;
+};
+
+class Interrupts : public Signals {
  public:
   enum class Takes : uint8_t { ends, stops, all };
   // SIGINT, SIGTERM and SIGHUP; with `stops` also SIGTSTP; with `all` also those that are passed on
   // to programs: SIGCONT, SIGUSR1, SIGUSR2. A signal that is ignored (nohup) stays ignored.
   explicit Interrupts(Takes takes);
   explicit Interrupts(bool program) : Interrupts(program ? Takes::all : Takes::ends) {}
-  ~Interrupts();
+  ~Interrupts() override;
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
-  int fd() const { return read_.get(); }  // readable when a signal came; -1: no pipe could be made
-  std::optional<int> take();              // the next one, without waiting
-  static bool ends(int signal_number);    // SIGINT, SIGTERM, SIGHUP
+  int fd() const override { return read_.get(); }  // -1: no pipe could be made
+  std::optional<int> take() override;
+  void stop() override;
+  static bool ends(int signal_number);  // SIGINT, SIGTERM, SIGHUP
 
  private:
   struct Saved {

@@ -1,11 +1,23 @@
 // The parts of a job that its files share: the other ways to run one, and small common things. Used
 // by cmd/job only.
 #pragma once
+#include <functional>
+
+#include "cmd/job/interrupt.h"
 #include "cmd/job/job.h"
+#include "cmd/job/status_door.h"
 #include "launcher/local/local.h"
 
 namespace collctl::cmd {
 
+// What a job takes from the process that launches it; the simulation (tests/sim) has others.
+struct JobGround {
+  Signals& signals;
+  std::function<Result<std::unique_ptr<Door>>()> open_door;
+};
+// Ranks as processes, here or on hosts (run.cc).
+JobOutcome run_process_job(const LaunchOptions& options, const TaskSpec& spec, TaskSink& sink,
+                           const JobGround& ground);
 // Ranks as threads of this process (threads.cc); one rank of a foreign job (join.cc).
 JobOutcome run_threads(const LaunchOptions& options, const TaskSpec& spec, TaskSink& sink);
 JobOutcome run_joined(const LaunchOptions& options, const TaskSpec& spec, TaskSink& sink);

@@ -73,7 +73,7 @@ class ProgramJob {
   int failed_ = -1;                        // the first rank that failed by itself
   bool reader_gone_ = false;               // of our standard output or error
   std::optional<Error> job_error_;
-  std::unique_ptr<StatusDoor> door_;   // null: this host has no place for it
+  std::unique_ptr<Door> door_;         // null: this host has no place for it
   std::optional<Deadline> states_by_;  // somebody asked, and other hosts may not have answered
 };
 
@@ -168,7 +168,7 @@ void ProgramJob::suspend() {
   // To other hosts it must be on its way before we stop: else agents take our silence for our end.
   // A host that is gone is noticed by the next wait.
   static_cast<void>(job_->keep_alive());
-  ::raise(SIGSTOP);  // until SIGCONT, which is then forwarded like the others
+  interrupts_.stop();  // until SIGCONT, which is then forwarded like the others
 }
 
 void ProgramJob::take_signals() {
@@ -335,6 +335,7 @@ JobOutcome ProgramJob::run() {
 }  // namespace
 
 JobOutcome run_program_job(const LaunchOptions& options, const std::vector<std::string>& program) {
+  const auto guard = launcher_guard(options);
   return ProgramJob(options, program).run();
 }
 

@@ -38,8 +38,9 @@ constexpr double kAgentSeconds = 2;     // to hear of it from an agent, which is
 
 class TaskJob {
  public:
-  TaskJob(const LaunchOptions& options, const TaskSpec& spec, TaskSink& sink)
-      : options_(options), spec_(spec), sink_(sink) {}
+  TaskJob(const LaunchOptions& options, const TaskSpec& spec, TaskSink& sink,
+          const JobGround& ground)
+      : options_(options), spec_(spec), sink_(sink), ground_(ground) {}
   JobOutcome run();
 
  private:
@@ -73,7 +74,7 @@ class TaskJob {
   const LaunchOptions& options_;
   const TaskSpec& spec_;
   TaskSink& sink_;
-  Interrupts interrupts_{Interrupts::Takes::stops};
+  const JobGround& ground_;
   std::unique_ptr<launcher::RankGroup> job_;
   launcher::RemoteJob* remote_ = nullptr;
   std::vector<HostEnd> hosts_;
@@ -95,7 +96,7 @@ class TaskJob {
 };
 
 Status TaskJob::start() {
-  COLL_ASSIGN(StartedJob job, start_job(options_, nullptr, interrupts_, hosts_));
+  COLL_ASSIGN(StartedJob job, start_job(options_, nullptr, ground_.signals, hosts_));
   job_ = std::move(job.group);
   remote_ = job.remote;
   const int ranks = job_->size();
@@ -126,7 +127,7 @@ Status TaskJob::start() {
     COLL_TRY(tell(*job_, rank, FrameType::config, base::bytes_of(text)));
     config.hosts.clear();  // rank 0's affair
   }
-  inquiry_.open_door();
+  inquiry_.open(ground_.open_door());
   return {};
 }
 
@@ -307,11 +308,11 @@ void TaskJob::check_deadlines() {
 }
 
 void TaskJob::take_signals() {
-  while (const auto number = interrupts_.take()) {
+  while (const auto number = ground_.signals.take()) {
     if (*number == SIGTSTP) {
       // Only this process stops; agents are not to take its silence for its end.
       if (remote_ != nullptr) static_cast<void>(remote_->announce_silence(kStoppedSeconds));
-      ::raise(SIGSTOP);
+      ground_.signals.stop();
       continue;
     }
     // The second one does not wait for the grace.
@@ -426,7 +427,7 @@ void TaskJob::handle(Event& event) {
 }
 
 Result<std::vector<Event>> TaskJob::wait_for_events() {
-  const int wakes[] = {interrupts_.fd(), inquiry_.fd()};
+  const int wakes[] = {ground_.signals.fd(), inquiry_.fd()};
   return job_->wait(next_deadline(), wakes);
 }
 
@@ -491,12 +492,19 @@ JobOutcome failed_outcome(Error error) {
   return out;
 }
 
+JobOutcome run_process_job(const LaunchOptions& options, const TaskSpec& spec, TaskSink& sink,
+                           const JobGround& ground) {
+  return TaskJob(options, spec, sink, ground).run();
+}
+
 JobOutcome run_task_job(const LaunchOptions& given, const TaskSpec& spec, TaskSink& sink) {
   LaunchOptions options = given;
   if (Status status = adopt(options); !status) return failed_outcome(status.error());
   if (options.joins()) return run_joined(options, spec, sink);
   if (options.rank_mode == "thread") return run_threads(options, spec, sink);
-  return TaskJob(options, spec, sink).run();
+  const auto guard = launcher_guard(options);
+  Interrupts interrupts(Interrupts::Takes::stops);
+  return run_process_job(options, spec, sink, {interrupts, StatusDoor::open});
 }
 
 }  // namespace collctl::cmd

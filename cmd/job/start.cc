@@ -8,6 +8,7 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "base/log.h"
 #include "base/site_files.h"
 #include "base/socket.h"
 #include "base/version.h"
@@ -84,7 +85,7 @@ int needed_hosts(const LaunchOptions& options) {
   return hosts;
 }
 
-Status wait_for_hosts(HostPool& pool, const LaunchOptions& options, Interrupts& interrupts,
+Status wait_for_hosts(HostPool& pool, const LaunchOptions& options, Signals& signals,
                       Deadline deadline) {
   const bool whole = options.timeout_s > 0 && options.timeout_s < options.start_timeout_s;
   bool over = false;  // the time of the whole job, not only of its start
@@ -95,9 +96,9 @@ Status wait_for_hosts(HostPool& pool, const LaunchOptions& options, Interrupts& 
                  : Deadline::at_ns(deadline.at() + launcher::asked_ns() - asked_before_ns);
   };
   while (!pool.settled()) {
-    const int wake = interrupts.fd();
+    const int wake = signals.fd();
     COLL_TRY(pool.turn(until(), {&wake, 1}));
-    while (const auto number = interrupts.take())
+    while (const auto number = signals.take())
       if (Interrupts::ends(*number)) return interrupted_error(*number);
     if (options.talk.transient) options.talk.transient(roster_line(pool));
     if (!until().passed()) continue;
@@ -269,16 +270,16 @@ Result<launcher::RemoteStart> remote_start(const HostPool& pool, const LaunchOpt
 }
 
 Result<StartedJob> start_on_hosts(const LaunchOptions& options,
-                                  const std::vector<std::string>* program, Interrupts& interrupts,
+                                  const std::vector<std::string>* program, Signals& signals,
                                   std::vector<HostEnd>& hosts) {
   const bool whole = options.timeout_s > 0 && options.timeout_s < options.start_timeout_s;
   const Deadline deadline =
       Deadline::after_seconds(whole ? options.timeout_s : options.start_timeout_s);
   const int64_t asked_before_ns = launcher::asked_ns();
   COLL_ASSIGN(launcher::PoolOptions wanted, pool_options(options));
-  wanted.ssh.stop_fd = interrupts.fd();
+  wanted.ssh.stop_fd = signals.fd();
   COLL_ASSIGN(std::unique_ptr<HostPool> pool, HostPool::make(options.hosts.hosts, wanted));
-  Status ready = wait_for_hosts(*pool, options, interrupts, deadline);
+  Status ready = wait_for_hosts(*pool, options, signals, deadline);
   update_hosts(*pool, hosts);
   if (!ready) return std::move(ready.error());
   COLL_ASSIGN(const launcher::RemoteStart what, remote_start(*pool, options, program));
@@ -300,13 +301,13 @@ Result<StartedJob> start_on_hosts(const LaunchOptions& options,
                              [&](int host) { return host == what.placement.host_of[0]; });
   std::optional<int> ended;  // by which signal; what is meant for programs comes too early here
   const auto stop = [&] {
-    while (const auto number = interrupts.take())
+    while (const auto number = signals.take())
       if (Interrupts::ends(*number)) ended = number;
     return ended.has_value();
   };
   const auto until =
       Deadline::at_ns(deadline.at() + (whole ? 0 : launcher::asked_ns() - asked_before_ns));
-  auto started = launcher::RemoteJob::start(std::move(pool), what, until, interrupts.fd(), stop);
+  auto started = launcher::RemoteJob::start(std::move(pool), what, until, signals.fd(), stop);
   if (ended) return interrupted_error(*ended);
   if (!started) {
     Error e = std::move(started.error());
@@ -327,10 +328,18 @@ bool reads_stdin(const LaunchOptions& options, int rank) {
 }
 
 Result<StartedJob> start_job(const LaunchOptions& options, const std::vector<std::string>* program,
-                             Interrupts& interrupts, std::vector<HostEnd>& hosts) {
+                             Signals& signals, std::vector<HostEnd>& hosts) {
   if (options.launcher == LauncherKind::ssh)
-    return start_on_hosts(options, program, interrupts, hosts);
+    return start_on_hosts(options, program, signals, hosts);
   return start_local(options, program);
+}
+
+std::unique_ptr<launcher::Guard> launcher_guard(const LaunchOptions& options) {
+  if (options.launcher != LauncherKind::ssh) return nullptr;
+  auto guard = launcher::Guard::start(0);
+  if (guard) return std::move(*guard);
+  COLL_INFO(init, "no guard for what this launcher may leave: {}", guard.error().chain());
+  return nullptr;
 }
 
 Result<launcher::PoolOptions> pool_options(const LaunchOptions& options) {

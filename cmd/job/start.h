@@ -10,6 +10,7 @@
 #include "cmd/job/device_choice.h"
 #include "cmd/job/interrupt.h"
 #include "cmd/job/job.h"
+#include "launcher/local/guard.h"
 #include "launcher/local/rank_group.h"
 #include "launcher/remote/remote_job.h"
 
@@ -28,7 +29,10 @@ struct StartedJob {
 
 // `program`: null for ranks of ours. What became of the hosts stands in `hosts` also on failure.
 Result<StartedJob> start_job(const LaunchOptions& options, const std::vector<std::string>* program,
-                             Interrupts& interrupts, std::vector<HostEnd>& hosts);
+                             Signals& signals, std::vector<HostEnd>& hosts);
+// Removes the sockets that a killed launcher of a job on hosts leaves here; its agents end the
+// ranks. Null: the job is on this host, or there is none, on which no job depends.
+std::unique_ptr<launcher::Guard> launcher_guard(const LaunchOptions& options);
 
 // Whether a rank gets our standard input.
 bool reads_stdin(const LaunchOptions& options, int rank);

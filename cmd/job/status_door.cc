@@ -49,7 +49,7 @@ void ring(const base::Fd& event) {
 
 }  // namespace
 
-Result<std::unique_ptr<StatusDoor>> StatusDoor::open() {
+Result<std::unique_ptr<Door>> StatusDoor::open() {
   std::unique_ptr<StatusDoor> door(new StatusDoor);
   door->asked_ = base::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   door->stop_ = base::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -72,7 +72,7 @@ Result<std::unique_ptr<StatusDoor>> StatusDoor::open() {
     return base::errno_error(ErrorCode::unavailable, "listen at " + door->path_, errno);
   door->listener_ = std::move(listener);
   door->thread_ = std::thread([raw = door.get()] { raw->serve(); });
-  return door;
+  return std::unique_ptr<Door>(std::move(door));
 }
 
 StatusDoor::~StatusDoor() {

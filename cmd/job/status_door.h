@@ -17,15 +17,23 @@
 
 namespace collctl::cmd {
 
-class StatusDoor {
+// As the job's loop sees it.
+class Door {
  public:
-  static Result<std::unique_ptr<StatusDoor>> open();
-  ~StatusDoor();
+  virtual ~Door() = default;
+  virtual int fd() const = 0;  // readable: somebody asks
+  virtual bool take() = 0;     // the question, once
+  virtual void answer(std::string text) = 0;
+};
 
-  // --- of the job's loop ---
-  int fd() const { return asked_.get(); }  // readable: somebody asks
-  bool take();                             // the question, once
-  void answer(std::string text);
+class StatusDoor : public Door {
+ public:
+  static Result<std::unique_ptr<Door>> open();
+  ~StatusDoor() override;
+
+  int fd() const override { return asked_.get(); }
+  bool take() override;
+  void answer(std::string text) override;
 
  private:
   StatusDoor() = default;

@@ -5,8 +5,6 @@
 // a process at a time adopts orphans: with several, the first to end kills the others' strays
 // too.
 #pragma once
-#include <poll.h>
-
 #include <memory>
 #include <span>
 #include <string>
@@ -27,7 +25,7 @@ struct RankProcess {                     // how to start one rank
   bool null_stdin = true;
 };
 
-class LocalJob : public RankGroup {
+class LocalJob : public HostRanks {
  public:
   static Result<std::unique_ptr<LocalJob>> start(const std::vector<RankProcess>& ranks);
   ~LocalJob() override;
@@ -38,8 +36,7 @@ class LocalJob : public RankGroup {
   int running_count() const override;
   Result<std::vector<Event>> wait(Deadline deadline, int wake_fd = -1);
   Result<std::vector<Event>> wait(Deadline deadline, std::span<const int> wake_fds) override;
-  // The same with descriptors to wait for in either direction; their revents are set.
-  Result<std::vector<Event>> wait_with(Deadline deadline, std::span<pollfd> wakes);
+  Result<std::vector<Event>> wait_with(Deadline deadline, std::span<pollfd> wakes) override;
   Status keep_alive() override { return {}; }
   Status send(int rank, FrameType type, ByteView payload, Deadline deadline) override;
   Status write_stdin(int rank, ByteView data, Deadline deadline) override;

@@ -3,6 +3,8 @@
 // agents on many hosts; the job's loop does not know which. Threads: one, and it must outlive the
 // group.
 #pragma once
+#include <poll.h>
+
 #include <span>
 #include <string>
 #include <vector>
@@ -57,6 +59,13 @@ class RankGroup {
   virtual void look() = 0;
   // One letter of /proc/PID/stat as of the last look(): 0 gone, '?' not looked at yet.
   virtual char state(int rank) const = 0;
+};
+
+// The ranks of one host, for the agent there.
+class HostRanks : public RankGroup {
+ public:
+  // wait() with descriptors to wait for in either direction; their revents are set.
+  virtual Result<std::vector<Event>> wait_with(Deadline deadline, std::span<pollfd> wakes) = 0;
 };
 
 }  // namespace collctl::launcher

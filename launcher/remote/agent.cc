@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -45,7 +44,7 @@ class Agent {
   Deadline next_deadline() const;
   void send(AgentFrame type, ByteView payload) {
     append_frame(queue_, uint16_t(type), payload);
-    said_ = true;
+    beat_at_ = Deadline::after_ms(kBeatMs);
   }
   void flush();
   void read_input();
@@ -60,16 +59,15 @@ class Agent {
   bool full() const { return queue_.size() - sent_ > kMostQueued; }
 
   const AgentOptions& options_;
-  std::unique_ptr<LocalJob> job_;
+  std::unique_ptr<HostRanks> job_;
   std::unique_ptr<Branch> branch_;  // hosts that this agent carries
   FrameParser parser_;
   Bytes queue_;
   size_t sent_ = 0;
-  bool said_ = false;                  // something was queued since the last beat
   std::vector<uint64_t> input_, fed_;  // by rank: bytes given to it, bytes reported as taken
   double heartbeat_s_ = kFirstWordSeconds, grace_s_ = 5;
   Deadline heard_until_ = Deadline::after_seconds(kFirstWordSeconds);
-  Deadline beat_at_ = Deadline::after_ms(kBeatMs);
+  Deadline beat_at_ = Deadline::after_ms(kBeatMs);  // by then something must be said
   bool paused_ = false;    // stopped by the launcher, which is stopped itself
   bool leaving_ = false;   // the launcher let us go
   bool orphaned_ = false;  // the launcher is gone
@@ -230,6 +228,7 @@ void Agent::handle(const RawFrame& frame) {
     case AgentFrame::branch: {
       auto order = BranchOrder::decode(frame.payload);
       if (!order || branch_) return orphan();
+      order->options.ssh.open = options_.open;
       branch_ = std::make_unique<Branch>(std::move(*order));
       return;
     }
@@ -294,7 +293,11 @@ Status Agent::start(const AgentStart& order) {
     p.null_stdin = order.ranks[i].null_stdin;
     processes.push_back(std::move(p));
   }
-  COLL_ASSIGN(job_, LocalJob::start(processes));
+  if (options_.start) {
+    COLL_ASSIGN(job_, options_.start(processes));
+  } else {
+    COLL_ASSIGN(job_, LocalJob::start(processes));
+  }
   input_.assign(processes.size(), 0);
   fed_.assign(processes.size(), 0);
   for (int rank = 0; rank < job_->size(); ++rank) started.pids.push_back(job_->pid(rank));
@@ -332,10 +335,7 @@ void Agent::report_fed() {
 }
 
 void Agent::beat() {
-  if (!beat_at_.passed()) return;
-  if (!said_) send(AgentFrame::alive, {});
-  said_ = false;
-  beat_at_ = Deadline::after_ms(kBeatMs);
+  if (beat_at_.passed()) send(AgentFrame::alive, {});
 }
 
 void Agent::tend_branch() {
@@ -376,8 +376,6 @@ Status Agent::turn() {
 int Agent::run() {
   for (const int fd : {options_.in_fd, options_.out_fd})
     if (::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK) != 0) return int(ErrorCode::usage);
-  ::setsid();  // fails for a leader of a group, which then has no terminal of ours either
-  ::prctl(PR_SET_NAME, "collctl-agent");
   greet();
   while (!over())
     if (Status status = turn(); !status) {

@@ -4,9 +4,13 @@
 // ends them all and exits. Threads: the calling one only.
 #pragma once
 #include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
+#include "launcher/local/local.h"
+#include "launcher/ssh/channel.h"
 
 namespace collctl::launcher {
 
@@ -17,6 +21,9 @@ struct AgentOptions {
   // Requests of the launcher that do not concern ranks: the doctor's. Called on the
   // agent's thread; it should take a few seconds at most.
   std::function<Result<std::string>(const std::string& what, const std::string& argument)> answer;
+  // How ranks are started; empty: as processes (LocalJob).
+  std::function<Result<std::unique_ptr<HostRanks>>(const std::vector<RankProcess>&)> start;
+  OpenChannel open;  // how hosts of a branch are reached: ChannelOptions::open
 };
 
 // Runs until the launcher dismisses it, or is gone. Returns the exit code.

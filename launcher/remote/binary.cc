@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/format.h"
+#include "base/host_facts.h"
 
 namespace collctl::launcher {
 namespace {
@@ -50,6 +51,12 @@ Result<std::string> file_hash(const std::string& path) {
   std::string hex;
   for (unsigned i = 0; i < size; ++i) hex += format("{:02x}", int(digest[i]));
   return hex;
+}
+
+Result<std::string> own_hash() {
+  static const Result<std::string> hash = file_hash(base::kSelfPath);
+  if (!hash) return Error(hash.error());
+  return *hash;
 }
 
 Result<Bytes> gzip_file(const std::string& path) {

@@ -117,8 +117,10 @@ void HostLink::open(const ChannelOptions& ssh, const StageOptions& stage) {
   const HostTarget target{spec_.name, spec_.user, spec_.port, spec_.key, spec_.jump};
   StageOptions own = stage;
   if (!spec_.path.empty()) own.path = spec_.path;
-  auto channel = is_this_host_ ? open_process_channel(spec_.name, {base::kSelfPath, kAgentCommand})
-                               : open_ssh_channel(target, ssh, agent_command(own));
+  auto channel = ssh.open ? ssh.open(target, ssh)
+                 : is_this_host_
+                     ? open_process_channel(spec_.name, {base::kSelfPath, kAgentCommand})
+                     : open_ssh_channel(target, ssh, agent_command(own));
   if (!channel) return fail(std::move(channel.error()));
   channel_ = std::move(*channel);
 }

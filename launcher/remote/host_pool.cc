@@ -41,7 +41,7 @@ class SelfSource : public BinarySource {
  private:
   Status check() {
     if (hash.empty()) return {};
-    COLL_ASSIGN(const std::string mine, file_hash(base::kSelfPath));
+    COLL_ASSIGN(const std::string mine, own_hash());
     if (mine != hash)
       return Error(ErrorCode::launch,
                    "the host that carries it has another build of collctl to send",
@@ -116,7 +116,7 @@ Result<std::unique_ptr<HostPool>> HostPool::make(const std::vector<HostSpec>& ho
   const bool far = std::any_of(s.links.begin(), s.links.end(),
                                [](const auto& link) { return !link->is_this_host(); });
   if (far && s.options.stage.hash.empty()) {
-    COLL_ASSIGN(s.options.stage.hash, file_hash(base::kSelfPath));
+    COLL_ASSIGN(s.options.stage.hash, own_hash());
   }
   if (options.in_agent) s.binary.hash = s.options.stage.hash;
   s.make_groups();
@@ -237,7 +237,7 @@ void HostPool::State::check_signs_of_life(int64_t now) {
 Deadline HostPool::add_interest(std::vector<pollfd>& fds) {
   State& s = *state_;
   s.open_next();
-  Deadline until = Deadline::after_ms(kBriefMs);
+  Deadline until = s.beat_at.earlier(Deadline::after_ms(kBriefMs));
   for (const auto& link : s.links) {
     link->add_interest(fds);
     until = until.earlier(link->wakeup());

@@ -147,7 +147,7 @@ Result<HostFacts> gather_facts(const std::string& version) {
   HostFacts facts;
   facts.host = base::host_name();
   facts.version = version;
-  COLL_ASSIGN(facts.binary, file_hash(base::kSelfPath));
+  COLL_ASSIGN(facts.binary, own_hash());
   facts.system = base::system_names();
   facts.cores = base::usable_cores();
   facts.memory_bytes = base::physical_memory();

@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "base/format.h"
-#include "base/log.h"
-#include "launcher/local/guard.h"
 
 namespace collctl::launcher {
 namespace {
@@ -36,8 +34,6 @@ Bytes rank_head(uint32_t local, ByteView rest) {
 }  // namespace
 
 struct RemoteJob::State {
-  // Agents end the ranks; it removes the sockets that a killed launcher leaves here.
-  std::unique_ptr<Guard> guard;
   std::unique_ptr<HostPool> pool;
   std::vector<RemoteRank> ranks;
   std::vector<std::vector<int>> ranks_of;  // by host
@@ -157,10 +153,6 @@ Result<std::unique_ptr<RemoteJob>> RemoteJob::start(std::unique_ptr<HostPool> po
                                                     const std::function<bool()>& stop) {
   std::unique_ptr<RemoteJob> job(new RemoteJob);
   job->state_->pool = std::move(pool);
-  if (auto guard = Guard::start(0))
-    job->state_->guard = std::move(*guard);
-  else  // no job depends on it
-    COLL_INFO(init, "no guard for what this launcher may leave: {}", guard.error().chain());
   COLL_TRY(job->state_->start(what, deadline, wake_fd, stop));
   return job;
 }

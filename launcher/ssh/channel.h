@@ -7,6 +7,7 @@
 #pragma once
 #include <poll.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,6 +61,11 @@ struct HostTarget {
   std::string jump;  // [user@]host[:port]
 };
 
+struct ChannelOptions;
+// Starts to connect, in place of SSH: returns as open_ssh_channel does, without a command.
+using OpenChannel =
+    std::function<Result<std::unique_ptr<HostChannel>>(const HostTarget&, const ChannelOptions&)>;
+
 struct ChannelOptions {
   SshClient client = SshClient::automatic;
   KnownHosts known_hosts = KnownHosts::strict;
@@ -70,6 +76,7 @@ struct ChannelOptions {
   double connect_timeout_s = 10;  // from TCP to authenticated
   bool may_ask = false;           // passwords and passphrases may be asked for at the terminal
   int stop_fd = -1;               // readable: a signal arrived, prompts stop
+  OpenChannel open;               // empty: by SSH, or as a process of this host
 };
 
 // Starts to connect. Errors are those of this machine (code usage, unavailable); everything about
