@@ -51,7 +51,7 @@ class Plan:
     def command(self, stage):
         """A check or a build, as an entry of the whole tree; it is not tried again, as it fails for one reason only."""
         words = ["./dev", "build", *stage.build] if stage.is_build else list(stage.command)
-        entry = listing.Entry(stage.name, words, limit=stage.limit, folder=str(ROOT))
+        entry = listing.Entry(stage.name, words, limit=stage.limit, folder=str(ROOT), skip_code=-1 if stage.is_build else 77)
         self.say(f"... {' '.join(words)}")
         outcome = []
         self.runner = Runner(1, lambda _, o: outcome.append(o))

@@ -181,6 +181,12 @@ class Stages(Case):
         self.assertIn("not run: of x: build.x failed", printed)
         self.assertIn("not run: after x: of x failed", printed)
 
+    def test_a_check_that_is_skipped(self):
+        skipped = Stage("check.x", ("sh", "-c", "echo skipped: no tool; exit 77"))
+        self.assertEqual(self.run_plan(skipped, strict=False)[:2], ({}, (0, 0, 1)))
+        self.assertEqual(self.run_plan(skipped)[1], (0, 1, 0))
+        self.assertEqual(self.run_plan(Stage("build.x", build=("p", "x")), strict=False)[1], (0, 1, 0))  # there is no ./dev
+
     def test_what_cannot_be_listed(self):
         def trouble(preset, arguments=()):
             raise entries.Trouble("ctest cannot list")
