@@ -29,8 +29,8 @@ def named(*names):
 
 
 def of_product(entry):
-    """What is about the product as users get it: its binary, what calls what, what is packed."""
-    return not entry.labels & {"unit", "more"} and not entry.name.startswith("gpu.")
+    """What is about the product as users get it: its binary, what calls what, what is packed; and many simulated hosts."""
+    return "more" not in entry.labels and ("unit" not in entry.labels or "sim" in entry.labels) and not on_gpu(entry)
 
 
 def on_gpu(entry):
