@@ -52,7 +52,7 @@ CHECKS = [
     Stage("check.runner", ("python3", "-m", "unittest", "discover", "-s", "tests/ci")),
     Stage("build.tidy", build=("release", "tidy"), limit=300),
     Stage("tidy", preset="release", chosen=named("tidy", "tidy.mutants"), needs="build.tidy"),
-    Stage("check.lint", ("./dev", "lint", "--changed", "120"), limit=600),
+    Stage("check.lint", ("./dev", "lint", "--changed", "60"), limit=600),
 ]
 
 PRODUCT = [
