@@ -374,7 +374,8 @@ void TaskJob::handle_frame(Event& event) {
       break;
   }
   fail_job(Error(ErrorCode::defect,
-                 format("rank {} sent a frame of type {}", event.rank, int(event.frame.type))));
+                 format("rank {} sent a frame of type {}", event.rank, int(event.frame.type)))
+               .blame(event.rank));
 }
 
 void TaskJob::handle_exit(const Event& event) {

@@ -59,6 +59,15 @@ struct Group {
   bool told = false;  // the head knows whom it carries
 };
 
+// The one host that all these errors are about, as where others were only cut off with it; or none.
+template <class List, class ErrorOf>
+std::string common_host(const List& list, const ErrorOf& error_of) {
+  const std::string& first = error_of(*list.begin()).host;
+  const bool all = std::all_of(list.begin(), list.end(),
+                               [&](const auto& one) { return error_of(one).host == first; });
+  return all ? first : "";
+}
+
 bool on_its_way(HostPhase phase) {
   return phase > HostPhase::waiting && phase < HostPhase::up;
 }
@@ -387,6 +396,7 @@ Error HostPool::failure(const std::vector<int>& hosts) const {
     return e;
   }
   e.message = format("{} of {} hosts failed", hosts.size(), size());
+  e.host = common_host(hosts, [this](int index) -> const Error& { return *host(index).error(); });
   for (size_t i = 0; i < hosts.size() && i < kMostListed; ++i) {
     const Error& cause = *host(hosts[i]).error();
     e.message += format("\n  {}: {}", host(hosts[i]).spec().name, host(hosts[i]).cause());
@@ -399,6 +409,7 @@ Error HostPool::failure(const std::vector<int>& hosts) const {
 
 Error one_error(const std::string& what, const std::vector<Error>& errors) {
   Error all(errors.at(0).code, format("{} hosts {}", errors.size(), what), errors[0].hint);
+  all.host = common_host(errors, [](const Error& e) -> const Error& { return e; });
   const bool one_hint =
       std::all_of(errors.begin(), errors.end(), [&](const Error& e) { return e.hint == all.hint; });
   if (!one_hint) all.hint.clear();

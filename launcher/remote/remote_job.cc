@@ -47,7 +47,7 @@ struct RemoteJob::State {
 
   Status start(const RemoteStart& what, Deadline deadline, int wake_fd,
                const std::function<bool()>& stop);
-  std::string unheard() const;
+  std::vector<std::string> unheard() const;
   bool any_bad() const;
   void order(int host, const RemoteStart& what);
   void collect(std::vector<Event>& events);
@@ -128,18 +128,22 @@ Status RemoteJob::State::start(const RemoteStart& what, Deadline deadline, int w
   if (!errors.empty())
     return errors.size() == 1 || one_cause ? errors[0]
                                            : one_error("could not start their ranks", errors);
-  if (const std::string missing = unheard(); !missing.empty())
-    return Error(ErrorCode::deadline, "these hosts did not start their ranks in time:" + missing);
+  if (const std::vector<std::string> missing = unheard(); !missing.empty()) {
+    Error late(ErrorCode::deadline, "these hosts did not start their ranks in time:");
+    for (const std::string& name : missing) late.message += " " + name;
+    if (missing.size() == 1) late.host = missing[0];
+    return late;
+  }
   early = std::move(events);
   return {};
 }
 
 // The hosts that have neither started their ranks nor failed.
-std::string RemoteJob::State::unheard() const {
-  std::string names;
+std::vector<std::string> RemoteJob::State::unheard() const {
+  std::vector<std::string> names;
   for (size_t host = 0; host < started.size(); ++host)
     if (!ranks_of[host].empty() && !started[host] && !bad[host])
-      names += " " + pool->host(int(host)).spec().name;
+      names.push_back(pool->host(int(host)).spec().name);
   return names;
 }
 

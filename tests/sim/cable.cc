@@ -53,8 +53,9 @@ class SimChannel final : public launcher::HostChannel {
     if (phase_ != ChannelPhase::open) return;
     while (!queue_.empty()) {
       const ssize_t n = ::send(cable_->near.get(), queue_.data(), queue_.size(), MSG_NOSIGNAL);
-      if (n <= 0) break;
-      queue_.erase(0, size_t(n));
+      if (n < 0 && errno == EAGAIN) break;
+      // As to a connection that has gone: it is read to its end.
+      queue_.erase(0, n < 0 ? queue_.size() : size_t(n));
     }
     if (closing_ && queue_.empty()) ::shutdown(cable_->near.get(), SHUT_WR);
     char chunk[4096];
@@ -71,6 +72,7 @@ class SimChannel final : public launcher::HostChannel {
   ChannelPhase phase() const override { return phase_; }
   std::optional<Error> error() const override { return error_; }
   void write(ByteView d) override {
+    if (closing_) return;
     queue_.append(reinterpret_cast<const char*>(d.data()), d.size());
   }
   size_t pending() const override { return queue_.size(); }

@@ -194,6 +194,18 @@ Error SimRank::own_wait(int peer, const char* how) const {
   return e.within(kWork);
 }
 
+std::optional<Error> SimRank::cannot_reach(int awaited) const {
+  const int peer = team_.unreached(*this);
+  if (peer < 0) return std::nullopt;
+  Error e = base::cannot_reach(format("rank {}", number_), team_.rank(peer)->name(),
+                               config_.settings.op_timeout_s)
+                .within(kWork);
+  e.rank = peer;
+  e.host = team_.rank(peer)->host();
+  e.awaited = awaited;
+  return e;
+}
+
 void SimRank::begins_to_wait() {
   if (waits_) return;
   const int mine = ++wait_;
@@ -203,15 +215,8 @@ void SimRank::begins_to_wait() {
     if (mine != wait_ || failed_) return;
     const int peer = team_.awaited(*this);
     if (peer < 0) return;
-    Error e = own_wait(peer, kLate);
-    if (team_.no_way(*this, peer)) {
-      e = base::cannot_reach(format("rank {}", number_), team_.rank(peer)->name(),
-                             config_.settings.op_timeout_s)
-              .within(kWork);
-      e.rank = e.awaited = peer;
-      e.host = team_.rank(peer)->host();
-    }
-    fail(std::move(e), true);
+    auto broken = cannot_reach(peer);
+    fail(broken ? std::move(*broken) : own_wait(peer, kLate), true);
   });
 }
 
@@ -222,7 +227,7 @@ void SimRank::hears_closed(const SimRank& other) {
           "see that rank's own output");
   e.rank = other.number();
   e.host = other.host();
-  later(team_.world().draw_ns(kMs, kSecond), [this, e, mine = generation_] {
+  later(team_.world().draw_ns(kSecond / 2, kSecond), [this, e, mine = generation_] {
     if (mine == generation_ && !failed_) fail(Error(e).within(kWork), true);
   });
 }
@@ -232,6 +237,7 @@ void SimRank::hears_notice(const Error& notice) {
   Error heard = notice;
   const int peer = waits_ ? team_.awaited(*this) : -1;
   if ((notice.code == ErrorCode::deadline || notice.code == ErrorCode::lost) && peer >= 0) {
+    if (auto broken = cannot_reach(peer)) return fail(std::move(*broken), false);
     Error mine = own_wait(peer, kMeanwhile);
     if (notice.message.find(kLate) != std::string::npos) return fail(std::move(mine), false);
     heard.awaited = peer;

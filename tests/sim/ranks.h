@@ -71,6 +71,7 @@ class SimRank : public std::enable_shared_from_this<SimRank> {
   void say_error();
   void end(int code, int signal_number);
   Error own_wait(int peer, const char* how) const;
+  std::optional<Error> cannot_reach(int awaited) const;
   void aborted(Error why);
 
   Team& team_;

@@ -92,13 +92,32 @@ bool Team::no_way(const SimRank& one, int peer) const {
   return other != nullptr && !other->exited() && !other->stopped() && !passes(one, *other);
 }
 
+// In a ring neighbours are, else all.
+bool Team::are_linked(const Generation& g, int a, int b) const {
+  const auto at = [&](int number) {
+    return std::find(g.members.begin(), g.members.end(), number) - g.members.begin();
+  };
+  const auto apart = std::abs(at(a) - at(b));
+  return !options_.ring || apart == 1 || apart + 1 == std::ssize(g.members);
+}
+
 bool Team::all_move(int generation) const {
-  const auto& members = generations_.at(generation).members;
-  return std::none_of(members.begin(), members.end(), [&](int a) {
-    return stuck(generation, a) || std::any_of(members.begin(), members.end(), [&](int b) {
-             return !stuck(generation, b) && !passes(*rank(a), *rank(b));
+  const Generation& g = generations_.at(generation);
+  return std::none_of(g.members.begin(), g.members.end(), [&](int a) {
+    return stuck(generation, a) || std::any_of(g.members.begin(), g.members.end(), [&](int b) {
+             return a != b && are_linked(g, a, b) && !stuck(generation, b) &&
+                    !passes(*rank(a), *rank(b));
            });
   });
+}
+
+int Team::unreached(const SimRank& one) const {
+  const Generation& g = generations_.at(one.generation());
+  const auto self = std::find(g.members.begin(), g.members.end(), one.number());
+  const int next = self + 1 == g.members.end() ? g.members.front() : self[1];
+  for (const int peer : g.members)
+    if ((options_.ring ? peer == next : peer != one.number()) && no_way(one, peer)) return peer;
+  return -1;
 }
 
 int Team::awaited(const SimRank& one) const {

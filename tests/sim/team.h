@@ -39,6 +39,8 @@ class Team {
   // Whom this one waits for now; -1: nobody keeps it.
   int awaited(const SimRank& rank) const;
   bool no_way(const SimRank& rank, int peer) const;
+  // To whom of those that it sends to nothing passes; -1: to all it does.
+  int unreached(const SimRank& rank) const;
 
   // --- faults: something has changed between them ---
   void disturbed();
@@ -52,6 +54,7 @@ class Team {
   Generation& of(const SimRank& rank) { return generations_[rank.generation()]; }
   bool stuck(int generation, int number) const;
   bool all_move(int generation) const;
+  bool are_linked(const Generation& g, int a, int b) const;
   void connect(int generation);
   void work(int generation);
   void tick(int generation, int64_t finish_at);
