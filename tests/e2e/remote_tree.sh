@@ -15,11 +15,11 @@ trust() {
   for name in "${rig_hosts[@]}"; do cp "$rig"/head/home/.ssh/{id_ed25519,known_hosts} "$rig/$name/home/.ssh/"; done
 }
 trust
-agent_on() { rig_processes "$1" | awk '/__agent/ && !/sh -c/ { print $1; exit }'; }
 # The agents of the whole tree are there: the program runs on every host.
 await_all() {
-  local i
-  for ((i = 1; i <= hosts; ++i)); do await_program "$1" "$i"; done
+  local i cues=()
+  for ((i = 1; i <= hosts; ++i)); do cues+=(-- proc "${rig_pids[$i]}" ' . sleep sleep 777$' "$1"); done
+  await -of "$launcher" "${cues[@]:1}"
 }
 
 if [ "$hosts" -gt 7 ]; then
@@ -37,10 +37,27 @@ if [ "$hosts" -gt 7 ]; then
     has_out "Verdict              : passed"
     nothing_left
   fi
+  if case_is "not in a tree, and so many at a time"; then
+    COLLCTL_TREE_WIDTH=0 run run -H "$all:2" "${patient[@]}" --op-timeout 120 allreduce -b 4 -e 64K -f 16384 --iters 2 --warmup 1 --json
+    is_code 0
+    python3 - "$out" "$hosts" <<'PY' || fail "the report is not as expected"
+import json, sys
+report, hosts = json.load(open(sys.argv[1])), int(sys.argv[2])
+assert report["ranks"] == 2 * hosts and len(report["hosts"]) == hosts
+host = {rank: line["host"] for line in report["hosts"] for rank in line["ranks"]}
+for link in report["links"]:
+    assert link["via"].startswith("NET") == (host[link["from"]] != host[link["to"]]), link
+assert all(r[p]["wrong"] == 0 for r in report["results"] for p in ("out_of_place", "in_place"))
+PY
+    COLLCTL_TREE_WIDTH=0 run run -H "$all:2" --fanout 8 "${patient[@]}" --gather -- hostname
+    is_code 0
+    [ "$(grep -c '^node' "$out")" = "$hosts" ] || fail "not $hosts groups"
+    nothing_left
+  fi
   if case_is "an agent that carries others is killed"; then
     begin run -H "$all:1" "${patient[@]}" -- sleep 777
     await_all 1
-    rig_node 9 kill -KILL "$(agent_on 9)"
+    strike KILL 9 "$agent"
     end
     is_code 5
     has_err "host node09 was lost"
@@ -49,13 +66,12 @@ if [ "$hosts" -gt 7 ]; then
   if case_is "an agent that carries others is stopped"; then
     COLLCTL_HEARTBEAT_TIMEOUT=10 begin run -H "$all:1" "${patient[@]}" -- sleep 777
     await_all 1
-    stopped=$(agent_on 9)
-    rig_node 9 kill -STOP "$stopped"
+    strike STOP 9 "$agent"
     end
     is_code 5
     has_err "host node09 was lost"
     has_err "no heartbeat"
-    rig_node 9 kill -CONT "$stopped"
+    rig_node 9 kill -CONT "$found"
     nothing_left
   fi
   if case_is "the launcher is killed"; then
@@ -99,7 +115,7 @@ if case_is "standard input, the end of a rank, and no secret in a list of proces
   for ((i = 1; i <= 7; ++i)); do
     ! rig_node "$i" sh -c 'cat /proc/[0-9]*/cmdline' | grep -qa closed-book || fail "node $i shows it"
   done
-  rig_node 7 kill -9 "$(rig_processes 7 | awk '/[0-9] sleep 777$/ { print $1 }')"
+  strike KILL 7 ' . sleep sleep 777$'
   end
   is_code 137
   has_err node07
@@ -140,14 +156,14 @@ fi
 if case_is "an agent that carries others is killed: it is named, not they"; then
   begin run -H "$all:1" "${long[@]}"
   await_running
-  rig_node 4 kill -KILL "$(agent_on 4)"
+  strike KILL 4 "$agent"
   end
   is_code 5
   has_err "host node04 was lost during the run, with rank 3: its agent was killed"
   nothing_left
   begin run -H "$all:1" -- sleep 777
   await_all 1
-  rig_node 6 kill -KILL "$(agent_on 6)"
+  strike KILL 6 "$agent"
   end
   is_code 5
   has_err "host node06 was lost during the run, with rank 5: its agent was killed"
@@ -157,7 +173,7 @@ fi
 if case_is "a leaf's agent is killed: only it is named"; then
   begin run -H "$all:1" "${long[@]}"
   await_running
-  rig_node 7 kill -KILL "$(agent_on 7)"
+  strike KILL 7 "$agent"
   end
   is_code 5
   has_err "host node07 was lost during the run, with rank 6: its agent was killed"
@@ -168,12 +184,11 @@ fi
 if case_is "an agent that carries others is stopped; its cable is pulled"; then
   COLLCTL_HEARTBEAT_TIMEOUT=4 begin run -H "$all:1" -- sleep 777
   await_all 1
-  stopped=$(agent_on 4)
-  rig_node 4 kill -STOP "$stopped"
+  strike STOP 4 "$agent"
   end
   is_code 5
   has_err "host node04 was lost during the run, with rank 3: no heartbeat"
-  rig_node 4 kill -CONT "$stopped"
+  rig_node 4 kill -CONT "$found"
   nothing_left
   COLLCTL_HEARTBEAT_TIMEOUT=4 begin run -H "$all:1" -- sleep 777
   await_all 1
@@ -186,9 +201,10 @@ if case_is "an agent that carries others is stopped; its cable is pulled"; then
 fi
 
 if case_is "going on without what was cut off"; then
-  begin run -H "$all:1" --on-loss shrink allreduce -b 64K -e 64K --iters 4000 --sync each
+  COLLCTL_UNTIL=$rig/go begin run -H "$all:1" --on-loss shrink allreduce -b 64K -e 64K --iters 10
   await_running
-  rig_node 4 kill -KILL "$(agent_on 4)"
+  strike KILL 4 "$agent"
+  await -of "$launcher" line "$out" '^# lost: ' && touch "$rig/go"
   end
   is_code 8
   has_out "cut off, because host node04"

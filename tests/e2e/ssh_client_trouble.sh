@@ -5,19 +5,16 @@ down() {
   run no-such-host true
   is_code 1
   has "does not resolve"
-  within 25
 
   case_is "no route"
   run --timeout 8 $rig_network.77 true
   is_code 1
   has "no route to host"
-  within 40
 
   case_is "refused"
   run --port 23 node01 true
   is_code 1
   has "$rig_network.1:23: connection refused"
-  within 25
 
   case_is "dropped packets"
   rig_blackhole 1 on
@@ -25,7 +22,6 @@ down() {
   rig_blackhole 1 off
   is_code 1
   has "no answer to TCP connect ($rig_network.1:22) within 2 s"
-  within 25
 
   case_is "accepts and stays silent"
   rig_node 1 kill -STOP "$(rig_sshd_pid 1)"
@@ -33,31 +29,27 @@ down() {
   rig_node 1 kill -CONT "$(rig_sshd_pid 1)"
   is_code 1
   has "no SSH banner ($rig_network.1:22) within 2 s"
-  within 25
 
   case_is "a banner, then silence"
   run --timeout 2 --port 24 node01 true
   is_code 1
   has "within 2 s"
   has "key exchange"
-  within 25
 
   case_is "something that does not speak SSH"
   run --timeout 2 --port 25 node01 true
   is_code 1
   has "node01 phase=failed"
-  within 25
 
   case_is "sshd killed while the command runs"
-  (await_up $client; rig_sshd_kill 2) &
-  run --hold --limit 60 node02 "touch $rig/up.$client; sleep 60"
-  wait $!
+  { "$await_program" file "$rig/up.$client" && rig_sshd_kill 2; } &
+  run --hold --limit 200 node02 "touch $rig/up.$client; sleep 777"
+  wait $! || fail "the command did not run"
   rig_sshd_start 2
   is_code 1
   has "phase=ended"
   has "the connection was lost"
   has "[lost, host node02]"
-  within 100
 }
 
 # All clients at once: it takes its time to believe that a host is gone. Beside them one is stopped for longer than a
@@ -67,20 +59,22 @@ cable() {
   case="the cable pulled while the command runs"
   for which in libssh2 openssh auto; do
     say "- $which: $case"
-    "${rig_on_head[@]}" timeout 80 "$probe" --client $which --hold --limit 60 node02 \
-      "echo up; touch $rig/up.$which; sleep 100" \
+    "${rig_on_head[@]}" timeout 240 "$probe" --client $which --hold --limit 200 node02 \
+      "echo up; touch $rig/up.$which; sleep 777" \
       >"$rig/cable.$which" 2>&1 </dev/null &
     pids+=($!)
   done
-  "${rig_on_head[@]}" "$probe" --client libssh2 --hold --limit 60 node01 "echo up; touch $rig/up.stopped; sleep 30" \
+  "${rig_on_head[@]}" "$probe" --client libssh2 --hold --limit 200 node01 \
+    "echo up; touch $rig/up.stopped; until [ -e $rig/on ]; do sleep 0.1; done" \
     >"$rig/cable.stopped" 2>&1 </dev/null &
   stopped=$!
-  await_up stopped
+  await file "$rig/up.stopped"
   kill -STOP $stopped
-  for which in libssh2 openssh auto; do await_up $which; done
+  for which in libssh2 openssh auto; do await file "$rig/up.$which"; done
   rig_link 2 down
-  sleep 16
+  sleep 16 # time is what is tested: a client that is stopped for longer than its host may be silent
   kill -CONT $stopped
+  touch "$rig/on"
   wait "${pids[@]}"
   rig_link 2 up
   rig_sshd_kill 2
@@ -100,11 +94,15 @@ cable() {
   out=$rig/out
 }
 
-ways() {
+one_jump() {
   case_is "one jump host"
   run --jump node02 node01 'echo ${SSH_CLIENT%% *}'
   works
   has "out: $rig_network.2"
+}
+
+ways() {
+  one_jump
 
   case_is "two jump hosts, and much data"
   run --jump tester@node02,node03:22 --send 5000000 node01 cat
@@ -141,13 +139,23 @@ ways() {
   has "out: node04"
 }
 
-# Types $1 again and again until the question has come; the others of the pipe end it.
+# Types $1 whenever it is asked for it.
 type_in() {
-  local secret=$1
+  local secret=$1 asks=1 asked
   shift
-  for _ in $(seq 40); do sleep 1; echo "$secret"; done 2>/dev/null |
-    "${rig_on_head[@]}" timeout 180 script -qec "$probe --client libssh2 --ask $*" /dev/null >"$out" 2>&1
+  mkfifo "$rig/keys"
+  : >"$out"
+  "${rig_on_head[@]}" timeout 240 script -qec "$probe --client libssh2 --ask $*" /dev/null <"$rig/keys" >"$out" 2>&1 &
+  asked=$!
+  exec 8<>"$rig/keys"
+  while "$await_program" -of $asked line "$out" '[Pp]ass(word|phrase).*: ' $asks >/dev/null; do
+    echo "$secret" >&8
+    asks=$((asks + 1))
+  done
+  exec 8>&-
+  wait $asked
   rc=$?
+  rm "$rig/keys"
 }
 
 asking() {

@@ -31,6 +31,8 @@ rig_name() { printf 'node%02d' "$1"; }
 rig_address() { echo "$rig_network.$1"; }
 rig_address6() { printf '%s%x\n' "$rig_network6" "$1"; }
 
+rig_nap() { read -rt 0.01 -u "$rig_silent"; } # without a process
+
 rig_skip() { echo "skipped: $*"; exit 77; }
 
 rig_check() {
@@ -63,15 +65,14 @@ hostname "$name"
 [ "$name" = head ] || mount -t proc proc /proc
 echo "$name" >&3
 read -r go <&4
-exec 4>&-
 ip -batch "$dir/network" >&2
 if [ "$name" != head ]; then
   /usr/sbin/sshd -f "$dir/sshd_config" -E "$dir/sshd.log"
   # It goes to the background before it listens, and writes its pid after.
-  for _ in $(seq 2000); do [ -s "$dir/sshd.pid" ] && break; sleep 0.01; done
+  for _ in {1..2000}; do [ -s "$dir/sshd.pid" ] && break; read -rt 0.01 -u 4 || true; done
 fi
 echo "$name" >&3
-exec 3>&-
+exec 3>&- 4>&-
 # Bash reaps whatever comes to this process while it waits.
 sleep infinity &
 while kill -0 $! 2>/dev/null; do wait || true; done
@@ -164,8 +165,8 @@ rig_up() {
   rig_home=$rig/home
   rig_write_etc
   rig_write_init
-  mkfifo "$rig/ready"
-  exec {rig_ready}<>"$rig/ready"
+  mkfifo "$rig/ready" "$rig/silent"
+  exec {rig_ready}<>"$rig/ready" {rig_silent}<>"$rig/silent"
   mkdir -p "$rig/head/home/.ssh"
   chmod 700 "$rig/head/home/.ssh"
   mkfifo "$rig/head/go"
@@ -217,8 +218,9 @@ rig_sshd_pid() { cat "$rig/$(rig_name "$1")/sshd.pid"; }
 rig_sshd_stop() {
   local pid
   pid=$(rig_sshd_pid "$1" 2>/dev/null) || return 0
+  rig_node "$1" kill "$pid" 2>/dev/null
   # The port is free when the process is gone.
-  rig_node "$1" bash -c 'kill "$1" 2>/dev/null; while kill -0 "$1" 2>/dev/null; do sleep 0.01; done' - "$pid"
+  while [ -e "/proc/${rig_pids[$1]}/root/proc/$pid" ]; do rig_nap; done
 }
 
 # Returns when it listens: sshd goes to the background before that, and writes its pid after.
@@ -226,9 +228,9 @@ rig_sshd_start() {
   local dir=$rig/$(rig_name "$1")
   rm -f "$dir/sshd.pid"
   rig_node "$1" /usr/sbin/sshd -f "$dir/sshd_config" -E "$dir/sshd.log"
-  for _ in $(seq 2000); do
+  for _ in {1..2000}; do
     [ -s "$dir/sshd.pid" ] && return
-    sleep 0.01
+    rig_nap
   done
   echo "rig: sshd of $(rig_name "$1") does not listen: $(tail -n 2 "$dir/sshd.log")"
   return 1
@@ -301,16 +303,16 @@ rig_down() {
   # With a host's first process all others of its PID namespace end.
   for pid in "${rig_pids[@]}" $rig_head_pid; do kill -KILL "$pid" 2>/dev/null; done
   for pid in "${rig_pids[@]}" $rig_head_pid; do
-    for _ in $(seq 500); do
+    for _ in {1..500}; do
       [ -e "/proc/$pid" ] || break
-      sleep 0.01
+      rig_nap
     done
   done
-  exec {rig_ready}>&-
-  for _ in 1 2 3 4 5; do
+  for _ in {1..100}; do
     rm -rf "$rig" 2>/dev/null && break
-    sleep 0.2 # the last writers are just ending
+    rig_nap # the last writers are just ending
   done
+  exec {rig_ready}>&- {rig_silent}>&-
   [ ! -e "$rig" ] || { echo "rig: cannot remove $rig"; status=1; }
   rig= rig_hosts=() rig_pids=() rig_head_pid= rig_count=0
   # As the EXIT trap: the script's own exit code.

@@ -33,16 +33,29 @@ def on(node, *argv, check=True):
     return done.stdout
 
 
+def root(node):
+    """What a process of that host sees as /."""
+    return f"/proc/{HEAD if node == 0 else NODES[node - 1]}/root"
+
+
+def read(path):
+    """Empty: it is not there."""
+    try:
+        with open(path, "rb") as f:
+            return f.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
 def processes(node):
-    """(pid there, command line) of what runs on a node besides the rig's own and what looks."""
+    """(pid there, command line) of what runs on a node besides the rig's own."""
     if node == 0:
         return head_processes()
     found = []
-    for line in on(node, "ps", "-e", "-o", "pid=,args=").splitlines():
-        pid, args = line.split(None, 1)
-        if pid == "1" or args.startswith(("sleep infinity", "ps -e")) or "sleep infinity" in args:
-            continue
-        found.append((int(pid), args))
+    for pid in filter(str.isdigit, os.listdir(f"{root(node)}/proc")):
+        args = read(f"{root(node)}/proc/{pid}/cmdline").replace("\0", " ").strip() or f"[{comm(pid, node)}]"
+        if pid != "1" and args != "[]" and "sleep infinity" not in args:
+            found.append((int(pid), args))
     return found
 
 
@@ -70,20 +83,17 @@ def like(node, what):
     return [pid for pid, args in processes(node) if what in args]
 
 
-def comm(pid):
-    try:
-        with open(f"/proc/{pid}/comm") as f:
-            return f.read().strip()
-    except OSError:
-        return ""
+def comm(pid, node=0):
+    return read(f"{root(node)}/proc/{pid}/comm").strip()
+
+
+def named(node, name):
+    """By the name that the kernel knows them by: guards and agents to be have the command line of others."""
+    return [pid for pid, _ in processes(node) if comm(pid, node) == name]
 
 
 def guards(node):
-    """Guards have the command line of whom they guard; the kernel knows them by another name."""
-    if node == 0:
-        return [pid for pid, _ in head_processes() if comm(pid) == "collctl-guard"]
-    lines = [line.split() for line in on(node, "ps", "-e", "-o", "pid=,comm=").splitlines()]
-    return [int(words[0]) for words in lines if words[1] == "collctl-guard"]
+    return named(node, "collctl-guard")
 
 
 def send(node, number, pids):

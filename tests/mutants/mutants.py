@@ -44,7 +44,7 @@ SCRIPTS = {
     "transport": "local_jobs|ib_jobs|net_plugin",
     "runtime": "local_jobs|ib_jobs|net_plugin|window_test",
     "launcher": "local_jobs|remote_jobs|remote_faults|adopt_join|ssh_clients",
-    "cmd": "local_jobs|remote_jobs|remote_culprits|remote_faults|docs_examples|doctor|rails|check",
+    "cmd": "local_jobs|remote_jobs|remote_faults|docs_examples|doctor|rails|check",
 }
 
 # What may become of a line; of code alone, texts and comments are masked.
