@@ -1,10 +1,13 @@
 #include "cmd/measure/run.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <map>
 #include <numeric>
 #include <set>
 
+#include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "cmd/measure/header.h"
@@ -46,6 +49,7 @@ BenchRun::BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, B
       timeout_s_(op_timeout(spec)),
       together_(together),
       continued_(continued),
+      until_(base::knob_text(base::KnobId::until)),
       windows_(communicator),
       stream_(communicator),
       cost_watch_(own_cost) {
@@ -235,13 +239,26 @@ Status BenchRun::combination(RowKey key, const std::vector<uint64_t>& all,
 
 Status BenchRun::row(const RowKey& key) {
   Half out_of_place, in_place;
-  if (spec_.in_place != InPlace::in_place) {
-    COLL_ASSIGN(out_of_place, half(key, false));
-  }
-  if (spec_.in_place != InPlace::out_of_place && has_in_place_form(key.collective)) {
-    COLL_ASSIGN(in_place, half(key, true));
+  for (bool more = true; more;) {
+    if (spec_.in_place != InPlace::in_place) {
+      COLL_ASSIGN(out_of_place, half(key, false));
+    }
+    if (spec_.in_place != InPlace::out_of_place && has_in_place_form(key.collective)) {
+      COLL_ASSIGN(in_place, half(key, true));
+    }
+    COLL_ASSIGN(more, again());
   }
   return report_row(key, out_of_place, in_place);
+}
+
+// Whether the row is measured once more: until any rank has found the file, which all learn at the
+// same time.
+Result<bool> BenchRun::again() {
+  if (until_.empty()) return false;
+  const uint8_t found = ::access(until_.c_str(), F_OK) == 0;
+  COLL_ASSIGN(const auto all, gather_from_everyone({&found, 1}));
+  return std::all_of(all.begin(), all.end(),
+                     [](const Bytes& told) { return told.size() == 1 && told[0] == 0; });
 }
 
 // Poisoned outputs, then this rank's input where it belongs.

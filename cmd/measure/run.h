@@ -57,6 +57,7 @@ class BenchRun {
   Status combination(RowKey key, const std::vector<uint64_t>& all,
                      const std::vector<uint64_t>& able);
   Status row(const RowKey& key);
+  Result<bool> again();
   Result<Half> half(const RowKey& key, bool in_place);
   Status report_row(const RowKey& key, const Half& out_of_place, const Half& in_place);
   Status report_trace();
@@ -89,6 +90,7 @@ class BenchRun {
   double timeout_s_;
   Together* const together_;          // null: no groups
   const Continued* const continued_;  // null: no others were lost before
+  const std::string until_;  // the knob: a file that ends rows; empty: a row is measured once
   std::vector<Combination> combinations_;
   std::shared_ptr<DeviceBlocks> blocks_;  // GPU ranks
   GuardedBuffer input_, output_;

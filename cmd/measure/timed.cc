@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/env.h"
 #include "base/format.h"
+#include "base/wait.h"
 
 namespace collctl::cmd {
 
@@ -66,6 +68,7 @@ class OwnTimed : public Timed {
   }
 
   Status prepare(int graph) {
+    COLL_ASSIGN(pace_us_, base::knob_int(base::KnobId::pace_us));
     if (how_ == Communicator::Launch::blocking) return {};
     COLL_ASSIGN(wait_, DeviceWait::make(communicator_.device()));
     if (graph == 0) return {};
@@ -84,6 +87,7 @@ class OwnTimed : public Timed {
 
   Status enqueue() override {
     ++queued_;
+    if (pace_us_ > 0) base::sleep_until(Deadline::after_ns(pace_us_ * 1000));
     return graph_ ? stream_.replay(*graph_) : launch_all();
   }
 
@@ -122,6 +126,7 @@ class OwnTimed : public Timed {
   std::optional<transport::DeviceGraph> graph_;
   uint64_t queued_ = 0;  // since the last wait
   int per_queued_;       // operations
+  int64_t pace_us_ = 0;
 };
 
 }  // namespace
