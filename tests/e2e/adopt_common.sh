@@ -12,6 +12,7 @@ fail() {
   for file in "$out" "$err"; do sed "s|^|    ${file##*/}: |" "$file" | cut -c1-400 | head -20; done
   failures=$((failures + 1))
 }
+. "$here/await.sh"
 case_is() { case=$1; say "- $case"; : >"$out"; : >"$err"; rm -rf "$work"/code.* "$work"/pid.*; }
 is_code() { [ "$rc" = "$1" ] || fail "exit code $rc, expected $1"; }
 has_err() { grep -qF -- "$1" "$err" || fail "standard error lacks '$1'"; }
@@ -20,19 +21,21 @@ begin_work() {
   work=$rig/cases out=$rig/cases/out err=$rig/cases/err
   mkdir -p "$work"
   chmod 777 "$work"
-  # One rank of a job: notes its host and pid, then the exit code; ends well itself, so that the engine
-  # lets the others end in their own way.
-  cat >"$work/rank" <<RANK
+  # One rank of a job: notes its host and pid, then the exit code; ends well itself, so that the engine lets the others end in
+  # their own way. `idle`: one that idles between operations.
+  local kind pace=
+  for kind in rank idle; do
+    [ $kind = rank ] || pace=COLLCTL_PACE_US=20000
+    cat >"$work/$kind" <<RANK
 #!/bin/sh
 mark=\$(hostname).\$\$
 # A job in the background of a shell like this one would ignore SIGINT.
-env --default-signal=INT "$collctl" "\$@" &
-pid=\$!
-echo \$pid >"$work/pid.\$mark"
-wait \$pid
+sh -c 'echo \$\$ >"\$1"; shift; exec env --default-signal=INT $pace "\$@"' sh "$work/pid.\$mark" "$collctl" "\$@" &
+wait \$!
 echo \$? >"$work/code.\$mark"
 RANK
-  chmod 755 "$work/rank"
+    chmod 755 "$work/$kind"
+  done
 }
 # N ranks have left exactly these codes.
 codes_are() { # N CODE
@@ -59,26 +62,27 @@ good_report() { # N H
 nothing_left() {
   local i left
   for ((i = 1; i <= rig_count; i++)); do
-    for _ in $(seq 300); do
-      left=$(rig_processes "$i" | grep -F collctl)
-      [ -z "$left" ] && break
-      sleep 0.1
-    done
-    [ -z "$left" ] || fail "left on $(rig_name "$i"): $left"
+    await proc "${rig_pids[$i]}" '^[0-9]+ [0-9]+ . collctl' 0
   done
 }
-# Waits until N ranks run on the nodes and measure.
-await_ranks() {
-  local n
-  for _ in $(seq 900); do
-    n=$(ls "$work"/pid.* 2>/dev/null | wc -l)
-    [ "$n" = "$1" ] && grep -q busbw "$out" && return
-    sleep 0.1
-  done
-  fail "the ranks did not come up"
-}
+# Waits until the ranks measure: then all have noted their pid.
+await_ranks() { await -of "$1" line "$out" busbw; }
 long=(-b 1M -e 1M --iters 1000000 --check 0)
-# The cases of every engine with two hosts. $1: a function that starts so many ranks on each ("$1 2 PROGRAM ARGS").
+# Of every engine with two hosts. $1: a function that starts so many ranks on each ("$1 2 PROGRAM ARGS").
+two_on_each() {
+  case_is "two ranks on each, the direct form, exit codes"
+  "$1" 2 "$work/rank" allreduce -b 8 -e 64K -f 8 --json
+  is_code 0
+  good_report 4 2
+  codes_are 4 0
+}
+below_threshold() {
+  case_is "a threshold that is not reached: all ranks say so, rank 0 reports"
+  "$1" 2 "$work/rank" allreduce -b 1K -e 1K --min-busbw 100000 --json
+  codes_are 4 1
+  has_out '"ok":false'
+}
+# Of one engine.
 engine_cases() {
   local start=$1 job victim
   case_is "one rank on each of two hosts"
@@ -86,16 +90,8 @@ engine_cases() {
   is_code 0
   good_report 2 2
 
-  case_is "two ranks on each, the direct form, exit codes"
-  "$start" 2 "$work/rank" allreduce -b 8 -e 64K -f 8 --json
-  is_code 0
-  good_report 4 2
-  codes_are 4 0
-
-  case_is "a threshold that is not reached: all ranks say so, rank 0 reports"
-  "$start" 2 "$work/rank" allreduce -b 1K -e 1K --min-busbw 100000 --json
-  codes_are 4 1
-  has_out '"ok":false'
+  two_on_each "$start"
+  below_threshold "$start"
 
   case_is "the same without a wrapper: the report is complete, and one exit code"
   "$start" 2 "$collctl" allreduce -b 1K -e 1K --min-busbw 100000 --json
@@ -104,9 +100,9 @@ engine_cases() {
 
   case_is "a killed rank ends all"
   : >"$out"
-  "$start" 2 "$work/rank" allreduce "${long[@]}" &
+  "$start" 2 "$work/idle" allreduce "${long[@]}" &
   job=$!
-  await_ranks 4
+  await_ranks $job
   victim=$(cat "$work"/pid.node02.* | head -1)
   rig_node 2 kill -KILL "$victim"
   wait $job

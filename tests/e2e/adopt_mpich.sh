@@ -10,17 +10,18 @@ begin_work
 hydra() { # ranks per host, then options and the command
   local n=$1
   shift
-  rig_head timeout -k 5 180 mpiexec.hydra -iface br0 -hosts "node01:$n,node02:$n" -n $((2 * n)) "$@" \
+  rig_head timeout -k 5 300 mpiexec.hydra -iface br0 -hosts "node01:$n,node02:$n" -n $((2 * n)) "$@" \
     >"$out" 2>"$err" </dev/null
   rc=$?
 }
 
-engine_cases hydra
+two_on_each hydra
+below_threshold hydra
 
 case_is "PMI over a port"
 # The interface of that port has the same name on all hosts, so a node launches.
 cp "$rig/head/home/.ssh/id_ed25519" "$rig/head/home/.ssh/known_hosts" "$rig/node01/home/.ssh/"
-rig_node 1 timeout -k 5 180 mpiexec.hydra -iface eth0 -pmi-port -hosts node01:2,node02:2 -n 4 \
+rig_node 1 timeout -k 5 300 mpiexec.hydra -iface eth0 -pmi-port -hosts node01:2,node02:2 -n 4 \
   "$work/rank" allgather -b 8 -e 4K -f 8 --json >"$out" 2>"$err" </dev/null
 rc=$?
 is_code 0
@@ -45,7 +46,8 @@ codes_are 2 2
 has_err "is a rank already, by PMI (PMI_RANK)"
 
 case_is "a rank that does not come is a deadline"
-hydra 1 sh -c "[ \$PMI_RANK = 0 ] || exec sleep 8; exec '$work/rank' allreduce --start-timeout 2 -b 8 -e 8"
+mkfifo "$work/end"
+hydra 1 sh -c "[ \$PMI_RANK = 0 ] || exec cat '$work/end'; '$work/rank' allreduce --start-timeout 2 -b 8 -e 8; : >'$work/end'"
 codes_are 1 6
 has_err "barrier_in"
 nothing_left

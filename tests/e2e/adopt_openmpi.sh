@@ -10,7 +10,7 @@ begin_work
 mpirun() { # ranks per host, then the command
   local n=$1
   shift
-  rig_head timeout -k 5 180 mpirun.openmpi --allow-run-as-root --host "node01:$n,node02:$n" -n $((2 * n)) \
+  rig_head timeout -k 5 300 mpirun.openmpi --allow-run-as-root --host "node01:$n,node02:$n" -n $((2 * n)) \
     --bind-to none --mca btl_tcp_if_include "$rig_network.0/24" --mca oob_tcp_if_include "$rig_network.0/24" \
     "$@" >"$out" 2>"$err" </dev/null
   rc=$?
@@ -19,9 +19,9 @@ mpirun() { # ranks per host, then the command
 engine_cases mpirun
 
 case_is "mpirun killed: nothing is left"
-mpirun 2 "$work/rank" allreduce "${long[@]}" &
+mpirun 2 "$work/idle" allreduce "${long[@]}" &
 job=$!
-await_ranks 4
+await_ranks $job
 kill -KILL "$(pgrep -P "$(pgrep -P $job)")" || fail "mpirun was not found"
 wait $job
 nothing_left
@@ -43,7 +43,8 @@ codes_are 2 2
 has_err "is a rank already, by Open MPI (OMPI_COMM_WORLD_RANK)"
 
 case_is "a rank that does not come is a deadline"
-mpirun 1 sh -c "[ \$OMPI_COMM_WORLD_RANK = 0 ] || exec sleep 8; exec '$work/rank' allreduce --start-timeout 2 -b 8 -e 8"
+mkfifo "$work/end"
+mpirun 1 sh -c "[ \$OMPI_COMM_WORLD_RANK = 0 ] || exec cat '$work/end'; '$work/rank' allreduce --start-timeout 2 -b 8 -e 8; : >'$work/end'"
 codes_are 1 6
 has_err "PMIx"
 nothing_left

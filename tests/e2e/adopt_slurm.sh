@@ -63,7 +63,7 @@ if [ "$(rig_head sinfo -h -t idle -o %D 2>/dev/null)" != 4 ]; then
 fi
 
 slurm_runs() { # srun, salloc or sbatch with its options and command
-  rig_head timeout -k 5 180 "$@" >"$out" 2>"$err" </dev/null
+  rig_head timeout -k 5 300 "$@" >"$out" 2>"$err" </dev/null
   rc=$?
 }
 
@@ -101,9 +101,9 @@ is_code 1
 has_out '"ok":false'
 
 case_is "a killed rank ends all"
-slurm_runs srun --mpi=pmi2 -w 'node[01-02]' -N2 -n4 "$work/rank" allreduce "${long[@]}" &
+slurm_runs srun --mpi=pmi2 -w 'node[01-02]' -N2 -n4 "$work/idle" allreduce "${long[@]}" &
 job=$!
-await_ranks 4
+await_ranks $job
 rig_node 2 kill -KILL "$(cat "$work"/pid.node02.* | head -1)"
 wait $job
 [ "$(cat "$work"/code.* | sort -n | tr '\n' ' ')" = "5 5 5 137 " ] || fail "codes are $(cat "$work"/code.* | tr '\n' ' ')"
@@ -111,9 +111,9 @@ has_err "(host node02)"
 nothing_left
 
 case_is "srun is told to stop"
-slurm_runs srun --mpi=pmi2 -N4 -n4 "$work/rank" allreduce "${long[@]}" &
+slurm_runs srun --mpi=pmi2 -N4 -n4 "$work/idle" allreduce "${long[@]}" &
 job=$!
-await_ranks 4
+await_ranks $job
 rig_head scancel -u root || fail "scancel failed"
 wait $job
 nothing_left

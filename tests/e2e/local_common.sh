@@ -22,9 +22,21 @@ fail() {
   sed 's/^/    err: /' "$err" | cut -c1-600 | head -30
   failures=$((failures + 1))
 }
+. "$(dirname "$0")/await.sh"
 case_is() { case=$1; say "- $case"; }
-# `patience`: seconds that a run may take.
-run() { timeout -k 5 "${patience:-240}" "$collctl" "$@" >"$out" 2>"$err" </dev/null; rc=$?; }
+run() { timeout -k 5 300 "$collctl" "$@" >"$out" 2>"$err" </dev/null; rc=$?; }
+# In the background; $launcher is its pid. Ranks idle between operations (COLLCTL_PACE_US): a count of a million stands for
+# "until it is ended". A shell without job control starts background jobs with SIGINT ignored, which a job respects.
+begin() { env --default-signal=INT COLLCTL_PACE_US=20000 "$collctl" "$@" >"$out" 2>"$err" </dev/null & launcher=$!; }
+end() { await end "$launcher" || kill -INT "$launcher"; wait "$launcher"; rc=$?; }
+children() { ps -o pid=,args= --ppid "$launcher"; }
+# Until $1 ranks are there and all work: $pids are theirs, in order, $all those of all children.
+await_ranks() {
+  await -of "$launcher" proc 0 "^[0-9]+ $launcher . .*__rank" "$1" -- moves "$launcher" 1
+  mapfile -t pids < <(children | awk '/__rank/ { print $1 }')
+  all=$(children | awk '{ print $1 }')
+}
+all_gone() { local pid; for pid in "$@"; do await end "$pid"; done; }
 is_code() { [ "$rc" = "$1" ] || fail "exit code $rc, expected $1"; }
 has_out() { grep -qF -- "$1" "$out" || fail "standard output lacks '$1'"; }
 has_err() { grep -qF -- "$1" "$err" || fail "standard error lacks '$1'"; }

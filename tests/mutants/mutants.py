@@ -39,12 +39,12 @@ mount -o remount,bind,ro / && cd "$0/tests" && { "$@"; exit $?; }"""
 # Scripts that run what a folder is about.
 SCRIPTS = {
     "base": "local_jobs|remote_faults|doors",
-    "topology": "topo_hosts",
+    "topology": "doctor_topo",
     "kernels": "matrix|local_jobs",
     "transport": "local_jobs|ib_jobs|net_plugin",
     "runtime": "local_jobs|ib_jobs|net_plugin|window_test",
     "launcher": "local_jobs|remote_jobs|remote_faults|adopt_join|ssh_clients",
-    "cmd": "local_jobs|remote_jobs|remote_faults|docs_examples|doctor|rails|check",
+    "cmd": "local_jobs|remote_jobs|remote_faults|docs_examples|doctor_topo|rails|check",
 }
 
 # What may become of a line; of code alone, texts and comments are masked.
