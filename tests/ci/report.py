@@ -48,16 +48,16 @@ class Report:
         return row
 
     def verdict(self):
-        """(failures as (name, why), counts of passed, failed and skipped). Flaky entries beyond what is tolerated fail."""
+        """(failures as (row, why), counts of passed, failed and skipped). Flaky entries beyond what is tolerated fail."""
         rows = list(self.rows.values())
         flaky = [r for r in rows if r["state"] == "flaky"]
-        failures = [(r["name"], r["why"]) for r in rows if r["state"] == "failed"]
+        failures = [(r, r["why"]) for r in rows if r["state"] == "failed"]
         if len(flaky) > MOST_FLAKY:
-            failures += [(r["name"], f"flaky, and {len(flaky)} are, more than {MOST_FLAKY}: {r['why']}") for r in flaky]
+            failures += [(r, f"flaky, and {len(flaky)} are, more than {MOST_FLAKY}: {r['why']}") for r in flaky]
         else:
-            failures += [(r["name"], f"flaky, as before (tests/ci/known_flaky.txt): {r['why']}") for r in flaky if r["name"] in self.known]
-        failed = {name for name, _ in failures}
-        passed = [r for r in rows if r["counted"] and r["state"] in ("passed", "flaky") and r["name"] not in failed]
+            failures += [(r, f"flaky, as before (tests/ci/known_flaky.txt): {r['why']}") for r in flaky if r["name"] in self.known]
+        failed = [row for row, _ in failures]
+        passed = [r for r in rows if r["counted"] and r["state"] in ("passed", "flaky") and r not in failed]
         skipped = [r for r in rows if r["state"] == "skipped"]
         return failures, (len(passed), len(failures), len(skipped))
 
@@ -67,7 +67,7 @@ class Report:
         record = {"began": self.began, "seconds": round(time.time() - self.began, 1), "cores": len(os.sched_getaffinity(0)),
                   "passed": counts[0], "failed": counts[1], "skipped": counts[2],
                   "flaky": [r["name"] for r in self.rows.values() if r["state"] == "flaky"],
-                  "failures": [f"{name}: {why}" for name, why in failures], "entries": list(self.rows.values())}
+                  "failures": [f"{row['name']}: {why}" for row, why in failures], "entries": list(self.rows.values())}
         RECORD.write_text(json.dumps(record, indent=1) + "\n")
 
     def table(self):
@@ -96,10 +96,9 @@ class Report:
                              f"beside {', '.join(first['beside']) or 'nothing'}). Its cause is to be found, or its name goes into "
                              "tests/ci/known_flaky.txt, where the next time is a failure")
         failures, counts = self.verdict()
-        for name, why in failures:
-            row = next(r for r in self.rows.values() if r["name"] == name)
+        for row, why in failures:
             first = row["attempts"][0]
-            lines += ["", f"FAILED {name}: {why}"]
+            lines += ["", f"FAILED {row['name']}: {why}"]
             if first.get("log"):
                 lines.append(f"  (load {first.get('load', '?')}, {first.get('running', '?')} running, beside "
                              f"{', '.join(first['beside']) or 'nothing'}; output: {first['log']})")

@@ -55,7 +55,7 @@ class Case(unittest.TestCase):
             plan.once_more()
             print("\n".join([*self.report.table(), *self.report.closing()]))
         failures, counts = self.report.verdict()
-        return dict(failures), counts, printed.getvalue()
+        return {row["name"]: why for row, why in failures}, counts, printed.getvalue()
 
 
 class Verdict(Case):
@@ -198,6 +198,14 @@ class Stages(Case):
         self.shell("a", "echo x >>runs")
         self.run_plan(Stage("first", preset="p", chosen=lambda e: True), Stage("second", ("true",)))
         self.assertEqual((self.folder / "build/p/runs").read_text(), "x\n")
+
+    def test_one_name_in_two_builds(self):
+        self.shell("a", "exit 3")
+        self.listed.append(Entry("a", ["sh", "-c", "true"], preset="q"))
+        (self.folder / "build/q").mkdir()
+        failures, counts, printed = self.run_plan(*(Stage(f"of {p}", preset=p, chosen=lambda e, p=p: e.preset == p) for p in "qp"))
+        self.assertEqual((failures, counts), ({"a": "code 3"}, (1, 1, 0)))
+        self.assertIn("output: build/ci/p.a.log", printed)
 
     def test_locks(self):
         # Two with one lock, a third beside them: each waits to see whether the other comes.
