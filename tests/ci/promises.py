@@ -14,7 +14,7 @@ import time
 
 RUNS = 5
 HANG = 2  # seconds, the deadline of ranks that wait
-JOB = ["run", "-n", "4", "allreduce", "-b", "64K", "-e", "64K", "--iters", "100000000", "--check", "0", "--timeout", str(HANG)]
+JOB = ["run", "-n", "4", "allreduce", "-b", "64K", "-e", "64K", "--iters", "1000000", "--check", "0", "--op-timeout", str(HANG)]
 
 
 def ranks_of(launcher):
@@ -60,7 +60,7 @@ PROMISES = [  # what, seconds, how it is measured
 
 
 def main(collctl):
-    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    os.environ.update(CUDA_VISIBLE_DEVICES="-1", COLLCTL_PACE_US="20000")  # ranks idle: the job lasts until it is told
     failed = 0
     for what, seconds, measure, arguments in PROMISES:
         print(f"- {what}", flush=True)
