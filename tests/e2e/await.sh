@@ -11,3 +11,5 @@ await() {
   found=
   return 1
 }
+# The interpreter itself: a shim in its place (pyenv) takes ten times its start, and scripts look at many reports.
+PATH=$(dirname "$(python3 -c 'import sys; print(sys.executable)')"):$PATH
