@@ -208,10 +208,11 @@ Seen ranks_move(int pid, long by, std::vector<long>& first) {
 }
 
 int number(const std::string& text) {
-  size_t end = 0;
-  const int value = std::stoi(text, &end);
-  if (end != text.size() || value < 0) throw std::invalid_argument("no number: " + text);
-  return value;
+  char* end = nullptr;
+  const long value = std::strtol(text.c_str(), &end, 10);
+  if (text.empty() || *end != 0 || value < 0 || value > 1 << 30)
+    throw std::invalid_argument("no number: '" + text + "'");
+  return int(value);
 }
 
 std::function<Seen()> look_for(const Words& cue) {
