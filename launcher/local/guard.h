@@ -1,8 +1,8 @@
 // The guard: a small process that outlives a launcher killed by SIGKILL for the moment it needs to
 // kill what the launcher has started: the ranks' process groups, grandchildren included (PDEATHSIG
 // reaches only the ranks themselves), and to remove the sockets that it and they have left. Owned
-// by LocalJob or a job on hosts, used on its thread. It holds no descriptor but its own and ends when
-// the launcher does. Killed alone, it leaves a launcher that goes on.
+// by LocalJob or a job on hosts, used on its thread. It holds no descriptor but its own and ends
+// when the launcher does. Killed alone, it leaves a launcher that goes on.
 #pragma once
 #include <memory>
 

@@ -15,7 +15,8 @@ inline std::string data_path(const std::string& name) {
 
 inline std::vector<std::string> data_files() {
   std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(collctl::test::topology_data()))
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(collctl::test::topology_data()))
     if (entry.path().extension() == ".xml") paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   return paths;

@@ -1,5 +1,5 @@
-#include "tests/places.h"
 #include "tests/unit/transport/rig.h"
+#include "tests/places.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
