@@ -13,8 +13,9 @@ namespace collctl::launcher {
 namespace {
 
 constexpr int64_t kBriefMs = 200;  // a turn never waits longer: signs of life, turns of --fanout
-constexpr int64_t kAsleepNs = 2'000'000'000;      // longer between two turns: we were stopped
+constexpr int64_t kMostAsleepNs = 2'000'000'000;  // longer between two turns: we were stopped
 constexpr int64_t kAftermathNs = 10'000'000'000;  // until all that ended meanwhile has been heard
+constexpr double kSlackBeats = 1.5;
 constexpr double kLeaveSeconds = 2;
 constexpr size_t kMostListed = 200;
 
@@ -90,6 +91,10 @@ struct HostPool::State {
   void tend(Group& group);
   void open_next();
   void beat(double silence_s);
+  // Longer between two turns: we were stopped. Agents wait for several times as long.
+  int64_t asleep_ns() const {
+    return std::min(kMostAsleepNs, int64_t(options.heartbeat_s / 4 * 1e9));
+  }
   void notice_absence(int64_t now);
   void check_signs_of_life(int64_t now);
 };
@@ -225,7 +230,7 @@ void HostPool::State::beat(double silence_s) {
 void HostPool::State::notice_absence(int64_t now) {
   const int64_t gap = now - last_turn_ns;
   last_turn_ns = now;
-  if (gap <= kAsleepNs) return;
+  if (gap <= asleep_ns()) return;
   away_ns = gap;
   back_at_ns = now;
   pardon_ns(gap);
@@ -263,10 +268,10 @@ void HostPool::progress() {
     // A binary was read, or this process stopped: no other host is to blame for that time. What a
     // person was asked counts already.
     const int64_t spent_ns = now_ns() - from_ns - (asked_ns() - asked_before_ns);
-    if (spent_ns > kAsleepNs) pardon_ns(spent_ns);
+    if (spent_ns > s.asleep_ns()) pardon_ns(spent_ns);
   }
   const int64_t now = now_ns();
-  if (now - s.last_turn_ns > kAsleepNs)
+  if (now - s.last_turn_ns > s.asleep_ns())
     for (const auto& link : s.links) link->forgive_silence(now);
   s.last_turn_ns = now;
   s.check_signs_of_life(now);
@@ -304,8 +309,8 @@ double HostPool::absence_s() const {
   const State& s = *state_;
   if (s.back_at_ns == 0 || now_ns() - s.back_at_ns > kAftermathNs) return 0;
   const double away = double(s.away_ns) / 1e9;
-  // Up to a beat before it they had last heard of us.
-  return away > s.options.heartbeat_s - double(kBeatMs) / 1e3 ? away : 0;
+  // Up to a beat before it they had last heard of us, and the next word is as long on its way.
+  return away > s.options.heartbeat_s - kSlackBeats * double(kBeatMs) / 1e3 ? away : 0;
 }
 
 bool HostPool::settled() const {

@@ -133,8 +133,15 @@ class Run {
         team_(world_, hosts_.network(),
               {.works_ns = int64_t(plan.works_s * 1e9), .ring = plan.ring}) {
     hosts_.network().set_latency(int64_t(plan.latency_ms * 1e6));
-    for (size_t i = 0; i < plan.faults.size(); ++i)
-      world_.after(int64_t(plan.faults[i].at_s * 1e9), [this, i] { strike(i); });
+    for (size_t i = 0; i < plan.faults.size(); ++i) {
+      const Fault& fault = plan.faults[i];
+      if (fault.kind != FaultKind::slow_host) {
+        world_.after(int64_t(fault.at_s * 1e9), [this, i] { strike(i); });
+        continue;
+      }
+      hosts_.network().slow_start(Hosts::name(fault.what), int64_t(fault.lasts_s * 1e9));
+      ran_.happened.push_back(int(i));
+    }
     for (const double at_s : options.ask_at_s)
       world_.after(int64_t(at_s * 1e9), [this] {
         caller_.asks = true;
@@ -238,7 +245,7 @@ class Run {
         });
       }
       case FaultKind::slow_host:
-        return network.slow_start(host, int64_t(fault.lasts_s * 1e9));
+        return;  // from the beginning
       case FaultKind::interrupt:
         return signals_.raise(SIGINT);
       case FaultKind::suspend:

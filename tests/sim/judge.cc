@@ -54,9 +54,12 @@ double noticed_by(const Plan& plan, const Fault& fault) {
   return 0;
 }
 
+// Named by the error, or in the list of hosts that did not come up.
 bool is_of(const Plan& plan, const Error& error, int host) {
-  const bool named = error.host == Hosts::name(host);
-  return named ||
+  const std::string name = Hosts::name(host);
+  const bool listed = error.host.empty() && error.code == ErrorCode::launch &&
+                      error.message.find(name) != std::string::npos;
+  return error.host == name || listed ||
          (error.rank >= 0 && error.rank < plan.ranks() && plan.host_of(error.rank) == host);
 }
 
@@ -65,6 +68,8 @@ bool explains(const Plan& plan, const Fault& fault, const cmd::JobOutcome& outco
   const Error& e = *outcome.error;
   const bool lost = e.code == ErrorCode::lost, late = e.code == ErrorCode::deadline;
   const bool start = e.code == ErrorCode::launch || late;
+  const bool nobody = late && e.rank < 0 && e.host.empty() &&
+                      e.message.find("did not start up within") != std::string::npos;
   switch (fault.kind) {
     case FaultKind::kill_rank:
       return lost && e.rank == fault.what;
@@ -75,7 +80,7 @@ bool explains(const Plan& plan, const Fault& fault, const cmd::JobOutcome& outco
     case FaultKind::mute_host:
     case FaultKind::deaf_host:
     case FaultKind::stop_agent:
-      return (lost || start) && is_of(plan, e, fault.what);
+      return nobody || ((lost || start) && is_of(plan, e, fault.what));
     case FaultKind::cut_way:
       return (lost || late || e.code == ErrorCode::launch) &&
              (is_of(plan, e, fault.what) || is_of(plan, e, fault.other));
@@ -92,6 +97,27 @@ bool explains(const Plan& plan, const Fault& fault, const cmd::JobOutcome& outco
       return false;
   }
   return false;
+}
+
+// What happened may cost the others this rank.
+bool loses(const Plan& plan, const Fault& fault, int rank) {
+  switch (fault.kind) {
+    case FaultKind::kill_rank:
+    case FaultKind::stop_rank:
+      return fault.what == rank;
+    case FaultKind::kill_agent:
+    case FaultKind::stop_agent:
+    case FaultKind::cut_host:
+    case FaultKind::deaf_host:
+    case FaultKind::mute_host:
+    case FaultKind::repeat:
+      // In a tree, others with it.
+      return plan.tree_width > 0 || fault.what == plan.host_of(rank);
+    case FaultKind::stop_launcher:
+      return true;  // hosts have waited as long as they do
+    default:
+      return false;
+  }
 }
 
 std::string words(const cmd::JobOutcome& outcome) {
@@ -130,6 +156,12 @@ std::vector<std::string> judged(const Plan& plan, const Ran& ran) {
     for (size_t rank = 0; rank < ran.phases.size(); ++rank)
       expect(plan.shrink || ran.phases[rank] == "done",
              format("code 0, but rank {} is in phase '{}'", rank, ran.phases[rank]));
+    for (const cmd::Shrunk& loss : ran.shrunk)
+      for (const cmd::LostRanks& lost : loss.lost)
+        for (const int rank : lost.ranks)
+          expect(
+              any([&](const Fault& f) { return loses(plan, f, rank); }),
+              format("rank {} was left out, and nothing has happened to it: {}", rank, lost.why));
   } else {
     expect(outcome.error.has_value(), format("code {} without an error", outcome.exit_code));
     expect(!outcome.error || any([&](const Fault& f) { return explains(plan, f, outcome); }),
@@ -137,11 +169,13 @@ std::vector<std::string> judged(const Plan& plan, const Ran& ran) {
   }
   // Each fault has its time, and what is well has its own.
   double by_s = plan.works_s + round_trip(plan), held_s = 0;
+  // Those that are left work for as long as all should have.
+  const double again_s = double(ran.shrunk.size()) * (plan.works_s + round_trip(plan));
   for (const Fault& f : plan.faults) {
     by_s = std::max(by_s, noticed_by(plan, f));
     held_s += f.kind == FaultKind::stop_agent && f.lasts_s == 0 ? kContinued : f.lasts_s;
   }
-  const double limit = by_s + held_s + kSettle + kDeaf + kFarewell + plan.grace_s;
+  const double limit = by_s + again_s + held_s + kSettle + kDeaf + kFarewell + plan.grace_s;
   expect(ran.ended_s < limit, format("the job ended after {:.2f} s, where {:.2f} are promised: {}",
                                      ran.ended_s, limit, words(outcome)));
   const double gone =

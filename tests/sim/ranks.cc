@@ -113,8 +113,7 @@ void SimRank::handle(FrameType type, const Bytes& payload) {
     case FrameType::abort:
       return aborted(launcher::decode_error(payload));
     case FrameType::halt:
-      if (!failed_) fail(launcher::decode_error(payload).within(kWork), true);
-      return;
+      return told_to_leave(launcher::decode_error(payload));
     case FrameType::roster:
       return take_roster(text);
     case FrameType::ask: {
@@ -162,6 +161,7 @@ void SimRank::take_roster(const std::string& text) {
 void SimRank::begin() {
   if (failed_) return;
   begun_ = true;
+  connect_by_ = base::connect_deadline(start_by_);
   team_.begins(*this, generation_, members_);
   if (members_.front() == number_) {
     has_id_ = true;
@@ -245,13 +245,21 @@ void SimRank::hears_notice(const Error& notice) {
   fail(std::move(heard.within(kWork)), false);
 }
 
+// What it finds broken itself explains more.
+void SimRank::told_to_leave(Error why) {
+  if (failed_) return;
+  const int peer = waits_ ? team_.awaited(*this) : -1;
+  const bool follows = why.code == ErrorCode::lost || why.code == ErrorCode::deadline;
+  if (follows && peer >= 0)
+    if (auto broken = cannot_reach(peer)) return fail(std::move(*broken), true);
+  if (peer >= 0) why.awaited = peer;
+  fail(std::move(why.within(kWork)), true);
+}
+
 void SimRank::aborted(Error why) {
   const bool first = !refused_.has_value();
   refused_ = why;
-  if (!failed_) {
-    if (waits_) why.awaited = team_.awaited(*this);
-    return fail(std::move(why.within(kWork)), true);
-  }
+  if (!failed_) return told_to_leave(std::move(why));
   // It waited for a roster.
   if (first && config_.shrinks && error_) {
     error_ = std::move(why);

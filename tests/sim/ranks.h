@@ -57,6 +57,7 @@ class SimRank : public std::enable_shared_from_this<SimRank> {
   // What it does in so long, unless it is gone; while it is stopped that waits.
   void later(int64_t ns, std::function<void()> what);
   Deadline start_by() const { return start_by_; }
+  Deadline connect_by() const { return connect_by_; }
 
   SimRanks* group = nullptr;  // null: its agent has gone, and it with it
 
@@ -73,6 +74,7 @@ class SimRank : public std::enable_shared_from_this<SimRank> {
   Error own_wait(int peer, const char* how) const;
   std::optional<Error> cannot_reach(int awaited) const;
   void aborted(Error why);
+  void told_to_leave(Error why);
 
   Team& team_;
   std::string host_;
@@ -85,7 +87,7 @@ class SimRank : public std::enable_shared_from_this<SimRank> {
   bool waits_ = false;
   cmd::RankConfig config_;
   std::vector<int> members_;
-  Deadline start_by_ = Deadline::at_ns(0);
+  Deadline start_by_ = Deadline::at_ns(0), connect_by_ = start_by_;
   std::optional<Error> error_, refused_;
   std::vector<std::function<void()>> held_;  // while stopped
 };

@@ -48,7 +48,7 @@ void Team::check_in(SimRank& one) {
     });
   } else if (!passes(one, *root)) {
     // It tries again and again, until a little before its time is up.
-    if (base::connect_deadline(one.start_by()).passed()) {
+    if (one.connect_by().passed()) {
       Error e = base::cannot_connect(
           format("rank {}", one.number()), format("rank {}", root->number()), root->host(),
           Error(ErrorCode::deadline, "no connection before the deadline"));
@@ -146,7 +146,7 @@ void Team::connect(int generation) {
     SimRank* one = rank(g.members[i]);
     if (stuck(generation, one->number())) continue;
     const int peer = g.members[(i + 1) % g.members.size()];
-    if (no_way(*one, peer) && base::connect_deadline(one->start_by()).passed()) {
+    if (no_way(*one, peer) && one->connect_by().passed()) {
       Error e = base::cannot_connect(
           format("rank {}", one->number()), format("rank {}", peer), rank(peer)->host(),
           Error(ErrorCode::deadline, "no connection before the deadline"));
@@ -199,7 +199,9 @@ void Team::closed(const SimRank& gone) {
     if (gone.generation() < 0 || !generations_[gone.generation()].there.contains(gone.number()))
       continue;
     other->later(world_.draw_ns(100'000, 30 * kMs),
-                 [raw = other.get(), whom = rank(gone.number())] { raw->hears_closed(*whom); });
+                 [raw = other.get(), whom = rank(gone.number()), generation = gone.generation()] {
+                   if (raw->generation() == generation) raw->hears_closed(*whom);
+                 });
   }
   disturbed();
 }
