@@ -93,7 +93,7 @@ struct HostPool::State {
   void beat(double silence_s);
   // Longer between two turns: we were stopped. Agents wait for several times as long.
   int64_t asleep_ns() const {
-    return std::min(kMostAsleepNs, int64_t(options.heartbeat_s / 4 * 1e9));
+    return std::clamp(int64_t(options.heartbeat_s / 4 * 1e9), kMostAsleepNs / 4, kMostAsleepNs);
   }
   void notice_absence(int64_t now);
   void check_signs_of_life(int64_t now);

@@ -122,7 +122,7 @@ pollfd Wire::interest() const {
   return {ended_ || flight_.size() > kMostInFlight ? -1 : in_, POLLIN, 0};
 }
 
-// What was written at once may arrive in two halves, each in its time but in order.
+// Bytes that were written at once may arrive in two halves, each in its time but in order.
 void Wire::move() {
   World& w = World::here();
   char chunk[16 << 10];

@@ -1,4 +1,4 @@
-// What lies between a launcher (or an agent that carries others) and the agent on a host: a
+// The way between a launcher (or an agent that carries others) and the agent on a host: a
 // connection as SSH makes it, and the network below, which loses, delays and divides. Threads: the
 // world's.
 #pragma once
@@ -68,7 +68,7 @@ class Network {
   int64_t login_ns(const std::string& host);
   // A connection that stands; the network keeps it to its end.
   std::shared_ptr<Cable> connect(const std::string& from, const std::string& to);
-  // Whoever ran there is dead: its ends of connections are closed, and it says nothing any more.
+  // The process there is dead: its ends of connections are closed, and it says nothing any more.
   void silence(const std::string& from);
   // The most that one piece takes.
   void set_latency(int64_t most_ns) { most_latency_ = most_ns; }

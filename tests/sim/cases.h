@@ -1,5 +1,5 @@
 // The scripted cases of the simulation: each is one situation, told to its end, at several seeds.
-// What is wrong is collected, not thrown. Threads: one.
+// Findings are collected, not thrown. Threads: one.
 #pragma once
 #include <cstdint>
 #include <string>

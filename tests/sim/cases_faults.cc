@@ -1,4 +1,4 @@
-// What breaks, is stopped or ended in jobs on hosts: who is named, how soon, what stays.
+// Jobs on hosts in which something breaks, is stopped or ended: who is named, how soon, what stays.
 #include "tests/sim/scene.h"
 
 namespace collctl::sim {

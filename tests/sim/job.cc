@@ -15,7 +15,7 @@
 namespace collctl::sim {
 namespace {
 
-// What is still there so long after all should be over stays.
+// A process that is still there so long after all should be over stays.
 constexpr double kAfterwards = 120;
 
 class Bell {

@@ -10,7 +10,7 @@
 
 namespace collctl::sim {
 
-// Whoever is stopped for good is continued so long after the job's end.
+// A process that is stopped for good is continued so long after the job's end.
 inline constexpr double kContinued = 20;
 
 struct Ran {

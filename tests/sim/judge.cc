@@ -99,7 +99,7 @@ bool explains(const Plan& plan, const Fault& fault, const cmd::JobOutcome& outco
   return false;
 }
 
-// What happened may cost the others this rank.
+// The fault may cost the others this rank.
 bool loses(const Plan& plan, const Fault& fault, int rank) {
   switch (fault.kind) {
     case FaultKind::kill_rank:

@@ -1,4 +1,4 @@
-// What is promised of a run: who may be named for what happened, by when, with which code, and that
+// The promises of a run: who may be named for what happened, by when, with which code, and that
 // nothing stays. Pure.
 #pragma once
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace collctl::sim {
 
-// What is wrong; empty: nothing.
+// Each promise that was broken; empty: none.
 std::vector<std::string> judged(const Plan& plan, const Ran& ran);
 
 }  // namespace collctl::sim

@@ -1,4 +1,4 @@
-// What one run is made of: the job, the network, and the faults with their times. Drawn by a seed,
+// The plan of one run: the job, the network, and the faults with their times. Drawn by a seed,
 // written as text, and made smaller until nothing can be left out. Values.
 #pragma once
 #include <cstdint>

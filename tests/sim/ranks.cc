@@ -245,7 +245,7 @@ void SimRank::hears_notice(const Error& notice) {
   fail(std::move(heard.within(kWork)), false);
 }
 
-// What it finds broken itself explains more.
+// A way that it finds broken itself explains more.
 void SimRank::told_to_leave(Error why) {
   if (failed_) return;
   const int peer = waits_ ? team_.awaited(*this) : -1;

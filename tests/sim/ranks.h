@@ -54,7 +54,7 @@ class SimRank : public std::enable_shared_from_this<SimRank> {
   }
   void fail(Error error, bool announce);
   void finish();
-  // What it does in so long, unless it is gone; while it is stopped that waits.
+  // Does this in so long, unless it is gone; while it is stopped that waits.
   void later(int64_t ns, std::function<void()> what);
   Deadline start_by() const { return start_by_; }
   Deadline connect_by() const { return connect_by_; }

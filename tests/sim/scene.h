@@ -1,4 +1,4 @@
-// What a scripted case expects of one job.
+// The end that a scripted case expects of one job.
 #pragma once
 #include <string>
 #include <vector>

@@ -126,7 +126,7 @@ int Team::awaited(const SimRank& one) const {
   const auto& members = found->second.members;
   const size_t self =
       size_t(std::find(members.begin(), members.end(), one.number()) - members.begin());
-  // Of its predecessors the first, or the first that does not move or is not reached.
+  // Its predecessor, or the first of them that does not move or is not reached.
   for (size_t back = 1; back < members.size(); ++back) {
     const int peer = members[(self + members.size() - back) % members.size()];
     if (options_.ring || stuck(one.generation(), peer) || !passes(one, *rank(peer))) return peer;
@@ -218,7 +218,7 @@ void Team::notify(const SimRank& from, const Error& error) {
   }
 }
 
-// Who worked begins to wait, unless all is well again.
+// Ranks that worked begin to wait, unless all is well again.
 void Team::disturbed() {
   for (const auto& [number, one] : ranks_) {
     const auto found = generations_.find(one->generation());

@@ -119,7 +119,7 @@ bool World::step() {
   for (const auto& actor : actors_) {
     if (actor->over() || actor->stopped_) continue;
     actor->ready_ = 0;
-    // What is ready for it stays so: nobody else takes it.
+    // A descriptor that is ready for it stays so: nobody else takes it.
     for (pollfd& fd : actor->fds_) {
       fd.revents = polled_[next++].revents;
       actor->ready_ += fd.revents != 0;

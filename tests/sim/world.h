@@ -44,7 +44,7 @@ class Actor {
   int64_t asked_ns_ = 0;  // what is the process's own in launcher/ssh/prompt
 };
 
-// What moves when a descriptor is ready and is no process: one direction of a cable.
+// Something that moves when a descriptor is ready and is no process: one direction of a cable.
 class Mover {
  public:
   virtual ~Mover() = default;
