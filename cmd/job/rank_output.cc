@@ -145,7 +145,7 @@ Status RankOutput::flush_stream(int stream) {
   const int fd = stream == 0 ? policy_.out_fd : policy_.err_fd;
   std::string& text = pending_[stream];
   size_t at = 0;
-  while (at < text.size()) {
+  while (at < std::min(text.size(), kFlushBytes)) {
     pollfd p{fd, POLLOUT, 0};
     COLL_ASSIGN(const int ready, base::poll_fds({&p, 1}, Deadline::after_ns(0)));
     if (ready == 0) break;

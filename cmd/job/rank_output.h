@@ -29,6 +29,7 @@ std::string rank_tag(int rank, const std::string& host);
 class RankOutput {
  public:
   static constexpr size_t kKeepBytes = 1 << 20;
+  static constexpr size_t kFlushBytes = 64 << 10;   // at a time
   static constexpr size_t kGatherBytes = 64 << 20;  // of all ranks; above it output is not grouped
 
   // Makes the directory and its files (rank.N.out, rank.N.err).
@@ -38,7 +39,9 @@ class RankOutput {
   Status add(const launcher::Event& line);
   // Prints what --gather has kept.
   void finish();
-  // Writes what can be written without waiting. Code lost: the reader of that stream is gone.
+  // Writes what can be written without waiting, of each stream kFlushBytes at most: a reader that
+  // takes it piece by piece must not keep the job from its hosts. Code lost: the reader of that
+  // stream is gone.
   Status flush();
   bool full() const { return pending_[0].size() + pending_[1].size() > kKeepBytes; }
   bool empty() const { return pending_[0].empty() && pending_[1].empty(); }

@@ -20,7 +20,8 @@ import time
 import rig
 
 HOSTS = 4
-HEARTBEAT, OP_TIMEOUT, START_TIMEOUT, GRACE = 6, 5, 15, 2
+# Long enough for hosts that nothing befell, on a machine that is very busy.
+HEARTBEAT, OP_TIMEOUT, START_TIMEOUT, CONNECT_TIMEOUT, GRACE = 10, 10, 60, 30, 2
 LONG_ONES = 600  # the deadlines that a fault is not about
 LIMIT = 240      # then it has hung
 SLOW = 100       # then it is asked whether it moves, where packets are lost
@@ -433,7 +434,8 @@ def one_run(seed, only):
     seconds = {which: short if which in by else LONG_ONES
                for which, short in (("heartbeat", HEARTBEAT), ("op", OP_TIMEOUT), ("start", START_TIMEOUT))}
     line = [os.environ["COLLCTL_UNDER_TEST"], "run", "-H", f"node[01-{HOSTS:02d}]:2", "--ssh-client", client,
-            "--start-timeout", str(seconds["start"]), "--connect-timeout", str(8 if "start" in by else LONG_ONES), "--grace", str(GRACE)]
+            "--start-timeout", str(seconds["start"]), "--grace", str(GRACE),
+            "--connect-timeout", str(CONNECT_TIMEOUT if "start" in by else LONG_ONES)]
     if run.rng.random() < 0.3:
         line += ["--stage", "always"]
     if not program:

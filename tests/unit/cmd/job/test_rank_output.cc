@@ -167,4 +167,20 @@ TEST_CASE("a slow reader fills us up without blocking us, a gone one is an error
   CHECK(gone.error().code == ErrorCode::lost);
 }
 
+TEST_CASE("a reader that takes all we write does not keep us writing") {
+  Pipes p;
+  base::Fd nothing(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  REQUIRE(nothing);
+  OutputPolicy policy = p.policy(false, false);
+  policy.out_fd = nothing.get();
+  auto output = RankOutput::open(policy, 1);
+  REQUIRE(output.ok());
+  REQUIRE(output->add(line(0, std::string(3 * RankOutput::kFlushBytes - 1, 'x'))).ok());
+  for (int turns = 1; turns <= 3; ++turns) {
+    CHECK_FALSE(output->empty());
+    REQUIRE(output->flush().ok());
+  }
+  CHECK(output->empty());
+}
+
 }  // namespace job_rank_output_tests
