@@ -69,7 +69,7 @@ has_out "the job broke off: rank 1 (pid"
 
 # A pair measures for a share of the operation's time, however many iterations are asked for.
 case_is "more iterations than fit: ranks that wait for a pair stay patient"
-run run -n 3 window-test --transport net --iters 1000000 --op-timeout 4 --json
+run run -n 3 window-test --transport net --iters 1000000 --op-timeout 10 --json
 is_code 8
 python3 - "$out" <<'PY' || fail "the times did not pass"
 import json, sys
