@@ -226,8 +226,9 @@ TEST_CASE("a sweep that is broken off keeps its rows in every form", "[cli]") {
       INFO(mode << " " << end);
       const TemporaryFolder folder;
       const Ran ran = shell(
-          format("set -m; cd {}; {{}} run -n 2 --rank-mode {} --device cpu allreduce -b 8 -e 256K "
-                 "--step-bytes 256 --iters 200 --csv -o r.json -o r.jsonl -o r.csv & job=$!\n"
+          format("set -m; cd {}; COLLCTL_PACE_US=5000 {{}} run -n 2 --rank-mode {} --device cpu "
+                 "allreduce -b 8 -e 256K --step-bytes 256 --iters 2 --csv -o r.json -o r.jsonl "
+                 "-o r.csv & job=$!\n"
                  "while [ \"$(cat r.jsonl 2>/dev/null | wc -l)\" -lt 6 ]; do sleep 0.05; done\n"
                  "kill {}; wait $job",
                  folder.path(), mode, end));

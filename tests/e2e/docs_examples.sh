@@ -1,6 +1,6 @@
 #!/bin/bash
-# The examples of README.md and docs/*.md, and the files that documents name. Usage: docs_examples.sh PATH/collctl
-# [--paste]. Every command stands behind "$ " in a block whose fence says how far it is tried here:
+# The examples of README.md and docs/*.md, the files that documents name, and the scripts of docs/examples. Usage:
+# docs_examples.sh PATH/collctl [--paste]. Every command stands behind "$ " in a block whose fence says how far it is tried here:
 #   console         run as it stands; it ends with 0, unless "$ echo $?" behind it says otherwise
 #   console judges  likewise, but machines differ: it ends with 0, or with 1
 #   console hosts   needs hosts: run against a port where nobody listens, which is code 4
@@ -40,7 +40,7 @@ furnish() {
 }
 # run_it COMMAND: what it writes is in $out, its code in $rc.
 run_it() {
-  (cd "$folder" && PATH=$work/bin:$PATH timeout -k 5 60 bash -c "$1") >"$work/raw" 2>&1 </dev/null
+  (cd "$folder" && PATH=$work/bin:$PATH timeout -k 5 240 bash -c "$1") >"$work/raw" 2>&1 </dev/null
   rc=$?
   sed "s/\\b$(hostname)\\b/node01/g; s/\\(node0*\\([0-9]*\\).*\\)127\.0\.0\.1:1:/\\110.83.0.\\2:22:/; s/ *$//" "$work/raw" >"$out"
 }
@@ -228,4 +228,5 @@ done
 where="all pages"
 [ "$examples" -ge 40 ] || fail "only $examples examples were found"
 echo "$examples examples"
+[ "$paste" = --paste ] || . tests/e2e/docs_scripts.sh
 [ "$failures" = 0 ] || { echo "$failures failed"; exit 1; }

@@ -27,7 +27,11 @@ fi
 
 if case_is "links at every name that staging could use in a shared folder"; then
   rig_node 1 sh -c "mkdir -m 1777 '$rig_home/spool' && echo precious >'$rig_home/victim'"
-  tester_on 1 bash -c "for pid in {1..3000}; do ln -s '$rig_home/victim' '$rig_home/spool/.collctl.node01.'\$pid; done; ln -s '$rig_home/victim' '$rig_home/spool/link'"
+  tester_on 1 python3 - "$rig_home/victim" "$rig_home/spool" <<'PY' || fail "the links cannot be made"
+import os, sys
+victim, spool = sys.argv[1:]
+for name in [".collctl.node01.%d" % pid for pid in range(1, 3001)] + ["link"]: os.symlink(victim, os.path.join(spool, name))
+PY
   run run -H node01 --remote-path "$rig_home/spool/collctl" "${small[@]}"
   is_code 0
   run run -H node01 --remote-path "$rig_home/spool/link" "${small[@]}"
@@ -63,8 +67,7 @@ if case_is "what killed ranks and a killed launcher leave is removed"; then
   await_running
   kill -KILL "$launcher"
   end
-  for _ in $(seq 100); do [ -z "$(rig_head ls -A /dev/shm)" ] && break; sleep 0.1; done
-  [ -z "$(rig_head ls -A /dev/shm)" ] || fail "left in /dev/shm: $(rig_head sh -c 'ls -A /dev/shm/*')"
+  await quiet "$rig_head_pid"
 fi
 
 if case_is "the token is not in the launcher's environment"; then
@@ -77,8 +80,8 @@ fi
 join() { # RANK, SIZE, command before it
   local rank=$1 size=$2
   shift 2
-  rig_head "$@" timeout -k 5 60 "$collctl" run --join 127.0.0.1:29400 --rank "$rank" --size "$size" --start-timeout 8 \
-    "${small[@]}" </dev/null >>"$out" 2>>"$err" &
+  rig_head "$@" timeout -k 5 240 "$collctl" run --join 127.0.0.1:29400 --rank "$rank" --size "$size" \
+    --start-timeout "$start_timeout" "${small[@]}" </dev/null >>"$out" 2>>"$err" &
   joined+=($!)
 }
 ends_with() {
@@ -91,10 +94,12 @@ joined=()
 
 if case_is "joining on loopback without a token: this user's ranks only"; then
   : >"$out" >"$err"
+  start_timeout=120
   join 1 2 env
   join 0 2 env
   ends_with "0 0 "
   : >"$out" >"$err"
+  start_timeout=8 # no rank of this user comes
   join 0 2 env
   join 1 2 setpriv --reuid 4711 --regid 65534 --clear-groups
   ends_with "6 5 "
@@ -175,27 +180,31 @@ fi
 
 if case_is "silent strangers where descriptors are few"; then
   : >"$out" >"$err"
-  rig_node 1 bash -c "ulimit -n 256; exec env COLLCTL_TOKEN=a-token-of-the-tests timeout -k 5 60 '$collctl' run \
-    --join node01:29400 --rank 0 --size 2 --start-timeout 40 ${small[*]}" </dev/null >>"$out" 2>>"$err" &
+  rig_node 1 bash -c "ulimit -n 256; exec env COLLCTL_TOKEN=a-token-of-the-tests timeout -k 5 240 '$collctl' run \
+    --join node01:29400 --rank 0 --size 2 --start-timeout 200 ${small[*]}" </dev/null >>"$out" 2>>"$err" &
   joined+=($!)
-  rig_node 2 timeout 30 python3 - <<'PY' &
-import socket, time
-held = []
-end = time.time() + 8
-while time.time() < end:
+  # They say when they have made more connections than rank 0 has descriptors, and go on until the pipe is closed.
+  mkfifo "$rig/strangers"
+  rig_node 2 timeout -k 5 240 python3 -c '
+import os, select, socket, time
+held, made = [], 0
+while not select.select([0], [], [], 0)[0]:
     try:
-        s = socket.create_connection(("node01", 29400), 1)
-        held.append(s)
+        held.append(socket.create_connection(("node01", 29400), 1))
+        made += 1
+        if made == 400: os.write(1, b"enough\n")
     except OSError: time.sleep(0.01)
     if len(held) > 400: held = held[100:]
-PY
+' <"$rig/strangers" >"$rig/enough" &
   strangers=$!
-  sleep 3
-  rig_node 2 env COLLCTL_TOKEN=a-token-of-the-tests timeout -k 5 60 "$collctl" run --join node01:29400 --rank 1 --size 2 \
-    --start-timeout 40 "${small[@]}" </dev/null >>"$out" 2>>"$err" &
+  exec {hold}>"$rig/strangers"
+  await -of $strangers line "$rig/enough" enough
+  rig_node 2 env COLLCTL_TOKEN=a-token-of-the-tests timeout -k 5 240 "$collctl" run --join node01:29400 --rank 1 --size 2 \
+    --start-timeout 200 "${small[@]}" </dev/null >>"$out" 2>>"$err" &
   joined+=($!)
   ends_with "0 0 "
-  wait $strangers
+  exec {hold}>&-
+  wait $strangers || fail "the strangers did not go on until the job's end"
   warnings=$(grep -c "WARN rejected" "$err")
   [ "$warnings" -le 64 ] || fail "$warnings warnings"
 fi

@@ -1,12 +1,16 @@
 #!/bin/bash
 # GPU ranks with the real binary on this machine's GPUs: every collective, type, transport, algorithm and
 # protocol without a wrong element, CUDA graphs, the soak, the installed NCCL beside it, refusals, a killed
-# rank. Usage: gpu_jobs.sh PATH/collctl. Exit 77: nothing here to run it on, with the reason.
+# rank; then the same over NET/IB (gpu_ib_jobs.sh). Usage: gpu_jobs.sh PATH/collctl FOLDER-OF-THE-STAND-IN. Exit 77: nothing here
+# to run it on, with the reason.
 set -u
 collctl=$(realpath "$1")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+fabric=${2:-}
 runs=0 failures=0
+fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+. "$(dirname "$0")/await.sh"
 show() {
   head -c 1500 "$work/out" | sed 's/^/    out: /'
   tail -8 "$work/err" | sed 's/^/    err: /'
@@ -36,8 +40,8 @@ expect() { # CODE TEXT ARGUMENTS: ends with that code and says so
 
 run -n 1 barrier --iters 1
 if [ $rc = 3 ]; then
-  echo "skipped: $(sed -n 's/^collctl: error: //p' "$work/err" | head -1)"
-  echo "skipped: GPU ranks take a build with nvcc, an NVIDIA driver and a GPU that this process may use"
+  echo "skipped: GPU ranks take a build with nvcc, an NVIDIA driver and a GPU that this process may use:" \
+    "$(sed -n 's/^collctl: error: //p' "$work/err" | head -1)"
   exit 77
 fi
 [ $rc = 0 ] || { echo "FAILED ($rc): a barrier on one GPU"; show; exit 1; }
@@ -92,16 +96,11 @@ if [ "$gpus" -gt 1 ]; then
   judge -n 2 allreduce --algo all --proto all -b 8 -e 1M -f 40 "${quick[@]}"
 
   # A rank that is killed ends the job with its name, and the GPUs serve the next one.
-  timeout -k 5 120 "$collctl" run --device cuda -n 2 allreduce -b 1M -e 1M --iters 1000000 --check 0 \
-    >"$work/out" 2>"$work/err" </dev/null &
+  "$collctl" run --device cuda -n 2 allreduce -b 1M -e 1M --iters 1000000 --check 0 >"$work/out" 2>"$work/err" </dev/null &
   job=$!
-  for _ in $(seq 300); do
-    victim=$(pgrep -f __rank -P "$(pgrep -P $job | head -1)" 2>/dev/null | tail -1)
-    [ -s "$work/out" ] && [ -n "$victim" ] && break
-    sleep 0.1
-  done
-  sleep 0.5
-  kill -KILL "${victim:?no rank to kill}"
+  await -of $job moves $job 1 -- proc 0 "^[0-9]+ $job . .*__rank" 2
+  kill -KILL "${found##*[[:space:]]}"
+  await end $job || kill -INT $job
   wait $job
   rc=$?
   runs=$((runs + 1))
@@ -110,7 +109,7 @@ if [ "$gpus" -gt 1 ]; then
 
   run -n 2 allreduce -b 8 -e 1M -f 32 --vs nccl --json "${quick[@]}"
   if [ $rc = 3 ] && grep -q "NCCL not found" "$work/err"; then
-    echo "not tested: --vs nccl, because no NCCL is installed"
+    echo "skipped: --vs nccl (no NCCL is installed)"
   elif [ $rc != 0 ] || ! grep -q '"ratio":' "$work/out"; then
     echo "FAILED ($rc): --vs nccl"
     show
@@ -131,5 +130,6 @@ judge -n $((gpus + 1)) --oversubscribe allreduce -b 8 -e 64K -f 32 "${quick[@]}"
 expect 3 "as threads of one process" -n $((gpus + 1)) --oversubscribe --rank-mode thread allreduce
 expect 3 "of buffers on GPU" -n 1 allreduce -b 400G -e 400G --iters 1
 
+. "$(dirname "$0")/gpu_ib_jobs.sh"
 echo "$runs runs, $failures failures"
 [ $failures = 0 ]

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Jobs over NET/IB with the real binary, several processes on the adapters of tests/fake_verbs: every collective,
+# Jobs over NET/IB with the real binary, several processes on the adapters of tests/fake_verbs: collectives,
 # kinds of ports, several adapters and queue pairs; what a failing port, adapter or peer looks like to the user.
 # Usage: ib_jobs.sh PATH/collctl FOLDER-OF-THE-STAND-IN
 set -u
@@ -40,12 +40,11 @@ judge() {
   grep -q '"wrong":0' "$out" && ! grep -q '"wrong":[1-9-]' "$out" || fail "wrong data"
 }
 
-case_is "every collective on 2, 3 and 4 ranks"
-for op in allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv; do
+case_is "collectives on 2, 3 and 4 ranks"
+for op in allreduce alltoallv; do
   for n in 2 3; do judge -- -n $n "$op" -b 8 -e 200K -f 23 "${quick[@]}"; done
   judge FAKE_VERBS_DEVICES=fake_0:roce,fake_1:roce -- -n 4 "$op" -b 8 -e 3M -f 61 "${quick[@]}"
 done
-for n in 2 4; do judge -- -n $n hypercube -b 8 -e 3M -f 61 "${quick[@]}"; done
 
 case_is "queue pairs, split messages, joined ports, adaptive routing"
 judge COLLCTL_IB_QPS_PER_CONNECTION=3 -- -n 2 allreduce -b 1 -e 4M -f 9 "${quick[@]}"
@@ -65,7 +64,7 @@ has_err '\[send\] via NET/IB/0$'
 has_err 'NET/IB: fake_0 Port 1 qpn [0-9]+ mtu 4096 LID [0-9]+'
 
 case_is "--integrity: sockets with MACs, no network without, the same on all ranks"
-for op in allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv barrier; do
+for op in allreduce alltoall barrier; do
   case $op in barrier) sizes=() ;; *) sizes=(-b 8 -e 700K -f 23) ;; esac
   run -- -n 3 --integrity --net socket "$op" "${sizes[@]}" --json "${quick[@]}"
   is_code 0
@@ -97,12 +96,13 @@ has_err 'NVLink between hosts carries no MACs'
 run -- -n 2 --integrity --vs nccl allreduce -e 1K
 is_code 2
 has_err "NCCL's data carries no MACs"
-COLLCTL_INTEGRITY=1 timeout -k 5 60 "$collctl" run -n 2 rails >"$out" 2>"$err" </dev/null
+COLLCTL_INTEGRITY=1 timeout -k 5 240 "$collctl" run -n 2 rails >"$out" 2>"$err" </dev/null
 rc=$?
 is_code 3
 has_err 'test data of rails carries no MACs'
-timeout -k 5 60 env COLLCTL_INTEGRITY=1 "$collctl" run --join 127.0.0.1:29433 --rank 0 --size 2 --transport net allreduce -e 1K >"$work/other" 2>&1 </dev/null &
-run -- --net socket --join 127.0.0.1:29433 --rank 1 --size 2 allreduce -e 1K
+port=$((20000 + RANDOM % 9000)) # below those that the kernel hands out
+timeout -k 5 240 env COLLCTL_INTEGRITY=1 "$collctl" run --join 127.0.0.1:$port --rank 0 --size 2 --transport net allreduce -e 1K >"$work/other" 2>&1 </dev/null &
+run -- --net socket --join 127.0.0.1:$port --rank 1 --size 2 allreduce -e 1K
 is_code 2
 has_err "INTEGRITY is '1' on rank 0 and '0' on rank 1"
 wait $!

@@ -27,7 +27,7 @@ is_code 0
 
 # Messages of this size are read out of their sender's memory.
 case_is "a rank that is killed"
-begin run -n 4 --op-timeout 120 sendrecv "${long[@]}"
+begin run -n 4 --op-timeout 3600 sendrecv "${long[@]}"
 await_ranks 4
 kill -KILL "${pids[2]}"
 end
@@ -74,7 +74,7 @@ run rails --split 2
 is_code 2
 
 case_is "a rank of a group is killed"
-begin run -n 5 --op-timeout 120 allreduce --split 2 "${long[@]}"
+begin run -n 5 --op-timeout 3600 allreduce --split 2 "${long[@]}"
 await_ranks 5
 kill -KILL "${pids[3]}"
 end
@@ -276,7 +276,7 @@ for r in 0 1 2 3; do
   is_code 0
   if [ $r = 0 ]; then has_out "#   group 1 (ranks 1,3)"; else is_out ""; fi
 done
-join_groups $((port + 3)) --op-timeout 120 "${long[@]}"
+join_groups $((port + 3)) --op-timeout 3600 "${long[@]}"
 await -of "${joined[0]}" line "$work/join.0" '\(us\)' -- proc 0 "^[0-9]+ ${joined[3]} . collctl"
 kill -KILL $found
 for r in 0 1 2; do

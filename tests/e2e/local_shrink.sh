@@ -84,7 +84,7 @@ is_code 5
 has_err "rank 1 (pid ${pids[1]}"
 
 case_is "Ctrl-C while a rank is waited for"
-start 3 allreduce --op-timeout 120 "${few[@]}"
+start 3 allreduce --op-timeout 3600 "${few[@]}"
 kill -STOP "${pids[1]}"
 kill -KILL "${pids[2]}"
 await -of "$launcher" proc 0 "^[0-9]+ $launcher . .*__rank" 2
@@ -94,7 +94,7 @@ is_code 143
 all_gone $all
 
 case_is "the time of the whole job counts on"
-start 4 allreduce --op-timeout 120 --timeout 20 "${few[@]}"
+start 4 allreduce --op-timeout 3600 --timeout 30 "${few[@]}"
 kill -STOP "${pids[1]}"
 kill -KILL "${pids[2]}"
 end
@@ -106,7 +106,7 @@ all_gone $all
 case_is "at random moments, any ranks: exactly those who were killed are lost"
 RANDOM=7
 for round in $(seq 6); do
-  start 5 allreduce --op-timeout 120 --start-timeout 120 "${few[@]}"
+  start 5 allreduce --op-timeout 3600 --start-timeout 3600 "${few[@]}"
   victims=$(shuf -i 0-4 -n $((1 + RANDOM % 3)) --random-source=<(yes $round) | xargs)
   left=5
   for v in $victims; do

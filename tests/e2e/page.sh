@@ -83,12 +83,12 @@ done
 
 # look PAGE SCHEME (0 dark, 1 light): PAGE-SCHEME.png
 look() {
-  "${alone[@]}" timeout -k 5 120 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --no-first-run \
+  "${alone[@]}" timeout -k 5 300 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --no-first-run \
     --user-data-dir="$work/profile" --blink-settings=preferredColorScheme="$2" --window-size=1280,1900 \
     --screenshot="$work/$1-$2.png" "file://$work/$1.html" >"$work/browser.log" 2>&1 || fail "the browser did not draw $1"
 }
 text() {
-  "${alone[@]}" timeout -k 5 120 "$browser" --headless --no-sandbox --disable-gpu --no-first-run --user-data-dir="$work/profile" \
+  "${alone[@]}" timeout -k 5 300 "$browser" --headless --no-sandbox --disable-gpu --no-first-run --user-data-dir="$work/profile" \
     --virtual-time-budget=2000 --dump-dom "file://$work/$1.html" 2>"$work/browser.log" >"$work/$1.dom" || fail "the browser did not read $1"
 }
 text check
@@ -101,10 +101,13 @@ text large
 grep -q '>node077 mlx5_0:1<' "$work/large.dom" || fail "the name of the slow end is not among those that are shown"
 text sweep
 grep -q 'expected bus bandwidth' "$work/sweep.dom" || fail "no line of what was expected"
-for page in check large sweep window rails; do look "$page" 1; done
+look check 1
 look check 0
-look sweep 0
-look large 0
+# For those who look at them.
+if [ -n "${2:-}" ]; then
+  for page in large sweep window rails; do look "$page" 1; done
+  for page in large sweep; do look "$page" 0; done
+fi
 
 # Colours of the pictures: the page's own, the broken cell's red, the last of the shades.
 python3 - "$work" <<'PY' || failures=$((failures + 1))

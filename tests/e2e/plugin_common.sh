@@ -12,7 +12,7 @@ join() {
     local mine=("${all[@]}")
     [ "${odd_rank:-}" = $r ] && mine=("${odd[@]}")
     [ ${#hosts[@]} -gt 0 ] && mine+=("COLLCTL_HOSTID=${hosts[$r]}")
-    env "${mine[@]}" COLLCTL_TOKEN=a-token-of-the-tests timeout -k 5 180 "$collctl" run \
+    env "${mine[@]}" COLLCTL_TOKEN=a-token-of-the-tests timeout -k 5 240 "$collctl" run \
       --join 127.0.0.1:$port --rank $r --size 4 "$@" </dev/null >>"$out" 2>>"$err" &
     pids+=($!)
   done

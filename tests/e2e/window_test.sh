@@ -5,29 +5,8 @@
 # window_test.sh PATH/collctl. Every case says what it expected; exit 1 when one failed.
 set -u
 . "$(dirname "$0")/local_common.sh"
-patience=300
 lacks_out() { ! grep -qF -- "$1" "$out" || fail "standard output has '$1'"; }
-# Starts a job of three, kills its second rank when the job has said the words: code 5, and the rank is named.
-kill_second() {
-  local words=$1 launcher victim
-  shift
-  : >"$out"
-  : >"$err"
-  env --default-signal=INT "$collctl" "$@" >"$out" 2>"$err" </dev/null &
-  launcher=$!
-  for _ in $(seq 2400); do
-    grep -qF -- "$words" "$out" "$err" && break
-    sleep 0.05
-  done
-  victim=$(ps -o pid=,args= --ppid $launcher | awk '/__rank/ {print $1}' | sed -n 2p)
-  kill -9 "$victim"
-  wait $launcher
-  rc=$?
-  is_code 5
-  has_err "rank 1 (pid $victim"
-}
-
-for ranks in 2 4 7; do
+for ranks in 2 5; do
   case_is "$ranks ranks as processes"
   run run -n $ranks window-test --iters 5
   is_code 0
@@ -35,12 +14,10 @@ for ranks in 2 4 7; do
   lacks_out FAIL
 done
 
-for ranks in 2 4 7; do
-  case_is "$ranks ranks as threads"
-  run window-test -n $ranks --rank-mode thread --iters 5
-  is_code 0
-  has_out "# Verdict: passed"
-done
+case_is "ranks as threads"
+run window-test -n 4 --rank-mode thread --iters 5
+is_code 0
+has_out "# Verdict: passed"
 
 case_is "ranks that do not map each other's memory"
 run window-test -n 3 --transport net --iters 5 --json
@@ -80,29 +57,36 @@ is_code 7
 has_out "# suspect link rank 1 -> rank 0"
 
 case_is "a killed rank"
-kill_second "Window 40 :" run -n 3 -v window-test --iters 1000000
+begin run -n 3 -v window-test --iters 1000000 --op-timeout 3600
+await -of "$launcher" line "$err" "Window 40 :"
+victim=$(children | awk '/__rank/ { print $1 }' | sed -n 2p)
+kill -KILL "$victim"
+end
+is_code 5
+has_err "rank 1 (pid $victim"
 grep -qE '^  aliasing +pass' "$out" || fail "what was found before is not told"
 has_out "the job broke off: rank 1 (pid"
 
+# A pair measures for a share of the operation's time, however many iterations are asked for.
 case_is "more iterations than fit: ranks that wait for a pair stay patient"
-run run -n 3 window-test --iters 50000 --op-timeout 10 --timeout 40 --json
+run run -n 3 window-test --transport net --iters 1000000 --op-timeout 10 --json
+is_code 8
 python3 - "$out" <<'PY' || fail "the times did not pass"
 import json, sys
 report = json.load(open(sys.argv[1]))
-# 50000 operations of every collective may take longer than the job has.
-report = report.get("measured", report)
 assert [c["status"] for c in report["checks"] if c["name"] == "times"] == ["pass"], report["checks"]
+assert len(report["pairs"]) == 6, report["pairs"]
 PY
 
 case_is "a budget: pairs that are left are said, and are code 8"
-run run -n 3 window-test --iters 1000000 --budget 6 --json
+run run -n 3 window-test --iters 1000000 --budget 2 --json
 is_code 8
 has_err "(--budget)"
 python3 - "$out" <<'PY' || fail "the report does not say what was left out"
 import json, sys
 report = json.load(open(sys.argv[1]))
 left = [c for c in report["checks"] if c["status"] == "not-tested"]
-assert left and all("the budget of 6 s" in c["message"] for c in left), left
+assert left and all("the budget of 2 s" in c["message"] for c in left), left
 assert len(report["pairs"]) < 6, report["pairs"]
 PY
 
@@ -140,12 +124,10 @@ has_out "# windows: "
 has_out " of each rank's buffers, team of ranks 0-1"
 grep -qE '^ +1024 .* direct$' "$out" || fail "no row says direct"
 
-for ranks in "-n 3" "-n 7 --rank-mode thread"; do
-  case_is "random operations in windows, $ranks"
-  run run $ranks soak --window --seed 7 --ops 150 -e 64K
-  is_code 0
-  has_out "every element right"
-done
+case_is "random operations in windows"
+run run -n 3 soak --window --seed 7 --ops 150 -e 64K
+is_code 0
+has_out "every element right"
 
 # Each rank of `joined` by itself; one after another they come to `codes`.
 joined=(allreduce --window -b 4 -e 256K -f 16 --iters 3 --json)
@@ -194,8 +176,5 @@ case_is "--window where nobody would map anybody's memory"
 run run -n 2 allreduce --window --transport net
 is_code 2
 has_err "--window with --transport net: no rank would map another's memory"
-
-case_is "a rank killed while buffers lie in windows"
-kill_second "# windows" run -n 3 allreduce --window --algo two-shot -b 1M -e 1M --iters 1000000 --check 0
 
 conclude
