@@ -3,7 +3,7 @@
 namespace collctl::cmd {
 namespace {
 
-constexpr uint64_t kMost[] = {1u << 20, 4u << 20, kMostBytesOnCores};
+constexpr uint64_t kMostAtLevel[] = {1u << 20, 4u << 20, kMostBytesOnCores};
 constexpr int kIterations[] = {5, 10, 20};
 
 }  // namespace
@@ -18,7 +18,7 @@ std::vector<kernels::Collective> check_collectives(CheckLevel level) {
 
 std::vector<std::string> node_sizes(CheckLevel level, bool longer) {
   return {"--min-bytes=8",
-          "--max-bytes=" + std::to_string(kMost[size_t(level)]),
+          "--max-bytes=" + std::to_string(kMostAtLevel[size_t(level)]),
           "--step-factor=32",
           "--iters=" + std::to_string(kIterations[size_t(level)] * (longer ? 4 : 1)),
           "--warmup=2",
@@ -39,7 +39,7 @@ double node_limit_s(CheckLevel level) {
 BenchSpec cluster_spec(CheckLevel level, kernels::Collective collective) {
   BenchSpec spec;
   spec.collective = collective;
-  spec.max_bytes = kMost[size_t(level)];
+  spec.max_bytes = kMostAtLevel[size_t(level)];
   spec.max_bytes_given = true;
   spec.step_factor = 32;
   spec.iterations = kIterations[size_t(level)];

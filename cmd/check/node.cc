@@ -12,7 +12,7 @@
 namespace collctl::cmd {
 namespace {
 
-NodeJob node_job(const std::string& host, NodeKind kind, const std::string& name,
+NodeJob node_job(const std::string& host, NodeJobKind kind, const std::string& name,
                  std::vector<std::string> words) {
   NodeJob job;
   job.host = host;
@@ -39,7 +39,7 @@ std::vector<NodeJob> ways_of(const std::string& host, bool on_gpus, CheckLevel l
       if (!on_gpus && std::string_view(transport) == "p2p") continue;
       std::vector<std::string> words = collective_words(collective, way_sizes(level));
       words.insert(words.end(), {format("--transport={}", transport), "--algo=all", "--proto=all"});
-      jobs.push_back(node_job(host, NodeKind::collective,
+      jobs.push_back(node_job(host, NodeJobKind::collective,
                               format("{}/{}", kernels::name_of(collective), transport),
                               std::move(words)));
       jobs.back().optional = true;
@@ -51,7 +51,7 @@ std::vector<NodeJob> ways_of(const std::string& host, bool on_gpus, CheckLevel l
 // The same on a host once more, longer.
 NodeJob longer_job(const CheckRun& run, const std::string& host, const NodeJob& like) {
   std::vector<std::string> words = like.words;
-  if (like.kind == NodeKind::collective) {
+  if (like.kind == NodeJobKind::collective) {
     words.resize(1);
     for (const std::string& size : node_sizes(run.options.level, true)) words.push_back(size);
   }
@@ -67,7 +67,7 @@ void measure_slow_again(CheckRun& run, std::vector<NodeJob>& jobs) {
   std::vector<NodeJob> again;
   std::vector<NodeJob*> suspects;
   for (NodeJob& job : jobs) {
-    if (job.kind == NodeKind::window) continue;
+    if (job.kind == NodeJobKind::window) continue;
     const NodeResult first = judge_job(job);
     if (std::none_of(first.findings.begin(), first.findings.end(), is_slow)) continue;
     suspects.push_back(&job);
@@ -78,7 +78,7 @@ void measure_slow_again(CheckRun& run, std::vector<NodeJob>& jobs) {
   if (run.interrupted) return;
   for (size_t i = 0; i < again.size(); ++i) {
     NodeResult second = judge_job(again[i]);
-    if (second.report || (again[i].kind == NodeKind::memory && !second.speeds.empty()))
+    if (second.report || (again[i].kind == NodeJobKind::memory && !second.speeds.empty()))
       *suspects[i] = std::move(again[i]);
     else
       suspects[i]->not_again = second.findings.back().message;
@@ -186,15 +186,15 @@ Status check_node(CheckRun& run) {
   const std::vector<std::string> fit = run.fit();
   std::map<std::string, NodeJob> kinds;  // by what their speed is called
   std::vector<NodeJob> jobs;
-  const auto add = [&](NodeKind kind, const std::string& name,
+  const auto add = [&](NodeJobKind kind, const std::string& name,
                        const std::vector<std::string>& words) {
     kinds.emplace(name, node_job("", kind, name, words));
     for (const std::string& host : fit) jobs.push_back(node_job(host, kind, name, words));
   };
   for (const kernels::Collective collective : check_collectives(level))
-    add(NodeKind::collective, kernels::name_of(collective),
+    add(NodeJobKind::collective, kernels::name_of(collective),
         collective_words(collective, node_sizes(level)));
-  add(NodeKind::memory, "memory-test", {"memory-test"});
+  add(NodeJobKind::memory, "memory-test", {"memory-test"});
   NodeSpeeds speeds;
   std::map<std::string, NodeResult> first;  // by host, of its first collective
   const auto judge_all = [&](std::vector<NodeJob>& done) {
@@ -222,7 +222,7 @@ Status check_node(CheckRun& run) {
     const auto known = first.find(host);
     if (level == CheckLevel::quick || known == first.end() || known->second.ranks < 2) continue;
     for (NodeJob& job : ways_of(host, known->second.on_gpus, level)) jobs.push_back(std::move(job));
-    jobs.push_back(node_job(host, NodeKind::window, "window-test", {"window-test"}));
+    jobs.push_back(node_job(host, NodeJobKind::window, "window-test", {"window-test"}));
   }
   run_jobs(run, jobs);
   if (run.interrupted) return *run.interrupted;

@@ -12,12 +12,12 @@ namespace collctl::cmd {
 inline constexpr size_t kMostNodeReport = 64 << 20;
 inline constexpr const char* kBelowFloor = "below-floor";  // reason of a finding
 
-enum class NodeKind : uint8_t { collective, window, memory };
+enum class NodeJobKind : uint8_t { collective, window, memory };
 
 // One host, one run of a command.
 struct NodeJob {
   std::string host;
-  NodeKind kind = NodeKind::collective;
+  NodeJobKind kind = NodeJobKind::collective;
   std::string name;                // of what is run; of a collective with the transport
   std::vector<std::string> words;  // of its own on the command line, the command first
   // A way that this machine may not have: then it is no fault.

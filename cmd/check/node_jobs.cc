@@ -31,10 +31,10 @@ std::vector<std::string> argv_of(const CheckRun& run, const NodeJob& job) {
         (option->group == Group::launch || option->group == Group::hosts || name == "device" ||
          name == "integrity") &&
         name != "hosts" && name != "hostfile" && name != "ranks" && name != "allow-missing" &&
-        name != "timeout" && (name != "ranks-per-host" || job.kind != NodeKind::memory))
+        name != "timeout" && (name != "ranks-per-host" || job.kind != NodeJobKind::memory))
       for (const std::string& value : values)
         argv.push_back(takes_value(*option) ? "--" + name + "=" + value : "--" + name);
-  if (remote && job.kind == NodeKind::memory) argv.push_back("--ranks-per-host=1");
+  if (remote && job.kind == NodeJobKind::memory) argv.push_back("--ranks-per-host=1");
   argv.insert(argv.end(), job.words.begin() + 1, job.words.end());
   argv.insert(argv.end(), {"--json", "--quiet", "--color=never"});
   return argv;

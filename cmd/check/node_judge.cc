@@ -194,9 +194,9 @@ NodeResult judge_job(const NodeJob& job) {
               .at = {.kind = SubjectKind::host, .host = job.host}};
   if (job.error)
     judge_error(job, *job.error, all);
-  else if (job.kind == NodeKind::collective)
+  else if (job.kind == NodeJobKind::collective)
     judge_collective(job, all, result);
-  else if (job.kind == NodeKind::memory)
+  else if (job.kind == NodeJobKind::memory)
     judge_memory(job, all, result);
   else
     judge_window(job, all);

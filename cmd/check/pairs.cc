@@ -173,11 +173,6 @@ class Network {
   std::map<std::tuple<std::string, std::string, std::string, std::string>, Last> last_;
 };
 
-struct Rails {
-  RailsReport report;
-  RailsFindings found;
-};
-
 // What ranks said they could not connect to.
 std::vector<BrokenLink> broken_links(const JobOutcome& outcome) {
   std::vector<BrokenLink> list;

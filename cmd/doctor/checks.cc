@@ -31,7 +31,7 @@ std::string size_text(uint64_t bytes) {
 }
 
 // What one host has of something that should be the same everywhere.
-struct Compared {
+struct ComparedFact {
   const char* name;
   bool must_agree;  // a difference is a failure, not only odd
   std::string (*value)(const HostFacts& facts);
@@ -74,7 +74,7 @@ std::string firmware_text(const HostFacts& facts) {
   return text.empty() ? "none" : text;
 }
 
-const Compared kCompared[] = {
+const ComparedFact kCompared[] = {
     {"machine", true, [](const HostFacts& f) { return f.system.machine; },
      "use hosts of one architecture: the binary runs on one only"},
     {"kernel", false, [](const HostFacts& f) { return f.system.kernel; }, ""},
@@ -131,7 +131,7 @@ class Examiner {
   }
   void connections();
   void versions();
-  void compare(const Compared& what);
+  void compare(const ComparedFact& what);
   void limits(const SurveyedHost& host);
   void shared_memory(const SurveyedHost& host);
   void cgroup(const SurveyedHost& host);
@@ -175,7 +175,7 @@ void Examiner::versions() {
   }
 }
 
-void Examiner::compare(const Compared& what) {
+void Examiner::compare(const ComparedFact& what) {
   std::vector<std::string> values;
   for (const SurveyedHost& host : survey_.hosts)
     if (host.facts) values.push_back(what.value(*host.facts));
@@ -319,7 +319,7 @@ void Examiner::sum_up() {
 Diagnosis Examiner::run() {
   connections();
   versions();
-  for (const Compared& what : kCompared)
+  for (const ComparedFact& what : kCompared)
     if (anywhere(survey_, what.name)) compare(what);
   for (const SurveyedHost& host : survey_.hosts) {
     if (!host.facts) continue;

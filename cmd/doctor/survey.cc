@@ -12,7 +12,7 @@
 namespace collctl::cmd {
 namespace {
 
-constexpr double kAnswerSeconds = 20;  // for facts: a hash over the binary on a busy host
+constexpr double kSurveySeconds = 20;  // for facts: a hash over the binary on a busy host
 constexpr double kDialSeconds = 3;
 constexpr double kListenSeconds = 60;
 constexpr int kClockRounds = 3;
@@ -38,7 +38,7 @@ class Surveyor {
 
 Status Surveyor::ask_facts() {
   hosts_.talk("asking for facts");
-  COLL_ASSIGN(auto answers, hosts_.ask(launcher::kAskProbe, kAnswerSeconds,
+  COLL_ASSIGN(auto answers, hosts_.ask(launcher::kAskProbe, kSurveySeconds,
                                        [](int) { return std::optional<std::string>(""); }));
   for (size_t i = 0; i < answers.size(); ++i) {
     SurveyedHost& host = survey_.hosts[i];
@@ -59,7 +59,7 @@ Status Surveyor::ask_facts() {
 
 Status Surveyor::ask_clocks() {
   for (int round = 0; round < kClockRounds; ++round) {
-    COLL_ASSIGN(const auto answers, hosts_.ask(launcher::kAskClock, kAnswerSeconds, [&](int host) {
+    COLL_ASSIGN(const auto answers, hosts_.ask(launcher::kAskClock, kSurveySeconds, [&](int host) {
       return usable(host) ? std::optional<std::string>("") : std::nullopt;
     }));
     for (size_t i = 0; i < answers.size(); ++i) {
@@ -85,7 +85,7 @@ Status Surveyor::listen() {
   }
   COLL_ASSIGN(
       const auto answers,
-      hosts_.ask(launcher::kAskReach, kAnswerSeconds, [&](int host) -> std::optional<std::string> {
+      hosts_.ask(launcher::kAskReach, kSurveySeconds, [&](int host) -> std::optional<std::string> {
         std::vector<std::string> addresses;
         for (const auto& at : usable_by_host[size_t(host)]) addresses.push_back(at.address);
         if (addresses.empty()) return std::nullopt;
@@ -142,7 +142,7 @@ Status Surveyor::dial() {
       targets[size_t(from)].push_back(std::move(target));
       pair_of[size_t(from)].push_back(survey_.pairs.size() - 1);
     }
-  COLL_ASSIGN(const auto answers, hosts_.ask(launcher::kAskReach, kDialSeconds + kAnswerSeconds,
+  COLL_ASSIGN(const auto answers, hosts_.ask(launcher::kAskReach, kDialSeconds + kSurveySeconds,
                                              [&](int host) -> std::optional<std::string> {
                                                if (targets[size_t(host)].empty())
                                                  return std::nullopt;

@@ -19,7 +19,7 @@ constexpr double kMissed = 0.02;  // a good measurement of a bad part
 // Of a part that is bad now and then.
 constexpr double kMissedSometimes = 0.5;
 const double kIntermittentPrior = std::log(0.1);
-const double kAlike = std::log(30.0);
+const double kAlikeOdds = std::log(30.0);
 
 // Measurements by the parts they go through, and which culprits each goes through.
 class Search {
@@ -104,7 +104,7 @@ class Search {
     }
     for (const int other : beside)
       if (other != part && in_[index(other)] == 0 &&
-          best_gain(other) + kAlike + prior_lead(part, other) > out.log_odds)
+          best_gain(other) + kAlikeOdds + prior_lead(part, other) > out.log_odds)
         out.alternatives.push_back(other);
     if (!ratios.empty()) {
       std::nth_element(ratios.begin(),

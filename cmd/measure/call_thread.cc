@@ -12,7 +12,7 @@ namespace collctl::cmd {
 namespace {
 
 constexpr double kIdleSeconds = 60;
-constexpr int64_t kLookMs = 200;  // at what the caller has heard
+constexpr int64_t kHeardMs = 200;  // at what the caller has heard
 
 }  // namespace
 
@@ -48,7 +48,7 @@ Status CallThread::run(std::function<Status()> work, const std::string& what,
   shared_->result.reset();
   shared_->changed.notify_all();
   // Ended by the call's return, or by what is asked.
-  while (!base::wait_for(shared_->changed, lock, Deadline::after_ms(kLookMs),
+  while (!base::wait_for(shared_->changed, lock, Deadline::after_ms(kHeardMs),
                          [&] { return shared_->result.has_value(); })) {
     Status may_go_on = patience();
     if (may_go_on) continue;

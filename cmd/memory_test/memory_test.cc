@@ -21,7 +21,7 @@ using transport::DevicePointer;
 using transport::DeviceStream;
 using transport::PinnedMemory;
 
-constexpr double kCopySeconds = 0.25;          // each thing that is measured
+constexpr double kMeasuredSeconds = 0.25;      // each thing that is measured
 constexpr double kCopyTimeout = 30;            // for a GPU that does not go on
 constexpr uint64_t kHostBytes = 64u << 20;     // of each thread: beyond what caches hold
 constexpr uint64_t kDeviceBytes = 256u << 20;  // of a GPU, twice
@@ -63,7 +63,7 @@ Result<MemoryRow> measure_host() {
   };
   all([](HostCopy& share, int number) { share.prepare(number); });
   const int64_t began = now_ns();
-  const auto until = base::Deadline::after_seconds(kCopySeconds);
+  const auto until = base::Deadline::after_seconds(kMeasuredSeconds);
   all([&](HostCopy& share, int) { share.run(until); });
   const double seconds = double(now_ns() - began) / 1e9;
   MemoryRow row{.device = "host", .what = "copy"};
@@ -84,7 +84,7 @@ Result<double> copy_rate(const DeviceStream& stream, void* to, const void* from,
   };
   COLL_TRY(some(1));
   COLL_ASSIGN(const double once, some(2));
-  const int count = int(std::clamp(kCopySeconds / (once / 2), 2.0, 2000.0));
+  const int count = int(std::clamp(kMeasuredSeconds / (once / 2), 2.0, 2000.0));
   COLL_ASSIGN(const double seconds, some(count));
   return double(bytes) * count / seconds / 1e9;
 }

@@ -117,7 +117,7 @@ Result<RailsReport> read_rails(const std::string& text) {
 
 namespace {
 
-constexpr TaskField kAlike[] = {
+constexpr TaskField kAlikeRails[] = {
     {"message_bytes", "--message"}, {"seconds", "--seconds"}, {"timeout_s", "--pair-timeout"}};
 
 Status run_rails(const TaskContext& context) {
@@ -134,7 +134,7 @@ Status run_rails(const TaskContext& context) {
   options.op_timeout_s = task.settings.op_timeout_s;
   options.cancel = start_cancel();
   options.checks_in = [&sink = context.sink] { sink.checks_in(); };
-  if (sink.every_rank()) options.task = task_text("rails", task.options, kAlike);
+  if (sink.every_rank()) options.task = task_text("rails", task.options, kAlikeRails);
   options.message_bytes = uint32_t(spec.message_bytes);
   options.seconds = spec.seconds;
   options.timeout_s = spec.timeout_s;

@@ -7,6 +7,7 @@
 #include "cmd/judge/stragglers.h"
 #include "cmd/report/report.h"
 #include "cmd/text/sizes.h"
+#include "cmd/text/table.h"
 #include "cmd/verify/buffer_shape.h"
 
 namespace collctl::cmd {
@@ -27,11 +28,6 @@ std::string padded(const std::string& text, int width, bool left) {
 std::string centred(const std::string& text, int width) {
   const int before = (width - int(text.size())) / 2;
   return padded(std::string(size_t(std::max(0, before)), ' ') + text, width, true);
-}
-
-std::string trimmed(std::string line) {
-  line.erase(line.find_last_not_of(' ') + 1);
-  return line + "\n";
 }
 
 int widest_type(const BenchSpec& spec) {

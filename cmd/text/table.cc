@@ -7,15 +7,10 @@
 namespace collctl::cmd {
 namespace {
 
-constexpr const char* kGap = "  ";
+constexpr const char* kColumnGap = "  ";
 
 std::string padded(const std::string& text, size_t width, bool left) {
   return left ? format("{:<{}}", text, width) : format("{:>{}}", text, width);
-}
-
-std::string trimmed(std::string line) {
-  line.erase(line.find_last_not_of(' ') + 1);
-  return line + "\n";
 }
 
 size_t line_width(const std::vector<TableColumn>& columns) {
@@ -46,13 +41,18 @@ std::string block(const TextMatrix& matrix, size_t begin, size_t end) {
       return padded(row == 0 ? column.title : column.cells[row - 1], column.width(), column.left);
     };
     std::string line = matrix.indent + at(matrix.rows);
-    for (size_t i = begin; i < end; ++i) line += kGap + at(matrix.columns[i]);
+    for (size_t i = begin; i < end; ++i) line += kColumnGap + at(matrix.columns[i]);
     text += trimmed(std::move(line));
   }
   return text;
 }
 
 }  // namespace
+
+std::string trimmed(std::string line) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + "\n";
+}
 
 std::string wrapped_text(const std::string& text, size_t indent, size_t width) {
   std::string out, line;
@@ -93,7 +93,7 @@ std::string table_text(std::vector<TableColumn> columns,
 
   std::string titles = "#", units = "#", text;
   for (size_t i = 0; i < columns.size(); ++i) {
-    const char* gap = i == 0 ? "" : kGap;
+    const char* gap = i == 0 ? "" : kColumnGap;
     titles += gap + padded(columns[i].title, columns[i].width(), columns[i].left);
     units += gap + padded(columns[i].unit, columns[i].width(), columns[i].left);
   }
@@ -101,7 +101,7 @@ std::string table_text(std::vector<TableColumn> columns,
   for (size_t row = 0; row < columns[0].cells.size(); ++row) {
     std::string line = " ";
     for (size_t i = 0; i < last; ++i)
-      line += padded(columns[i].cells[row], columns[i].width(), columns[i].left) + kGap;
+      line += padded(columns[i].cells[row], columns[i].width(), columns[i].left) + kColumnGap;
     const std::string margin(line.size(), ' ');
     const std::string& words = columns[last].cells[row];
     if (!columns[last].left) {

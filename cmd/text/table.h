@@ -22,6 +22,9 @@ struct TableColumn {
 std::string table_text(std::vector<TableColumn> columns,
                        const std::vector<std::string_view>& expendable, size_t width);
 
+// A line without spaces at its end, and ended.
+std::string trimmed(std::string line);
+
 // Words of the text in lines that fit, each after `indent` spaces.
 std::string wrapped_text(const std::string& text, size_t indent, size_t width);
 

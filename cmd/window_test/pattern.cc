@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t kLook = 16;  // bytes behind a wrong one that say whose they are
 constexpr uint64_t kRoundsBack = 4;
-constexpr int kMostRanks = 256;  // that are looked through
+constexpr int kMostOwners = 256;  // that are looked through
 
 uint64_t mixed(uint64_t x) {  // the finalizer of splitmix64
   x += 0x9e3779b97f4a7c15u;
@@ -47,7 +47,7 @@ std::string whose(std::span<const uint8_t> bytes, const PatternKey& key, uint64_
     if (matches(bytes, {key.owner, key.writer, key.round - back}, offset))
       return format("it is what rank {} wrote {} round{} before", key.writer, back,
                     back == 1 ? "" : "s");
-  for (int owner = 0; owner < std::min(ranks, kMostRanks); ++owner) {
+  for (int owner = 0; owner < std::min(ranks, kMostOwners); ++owner) {
     if (matches(bytes, {owner, owner, key.round}, offset) && owner != key.owner)
       return format("it is in the window of rank {}", owner);
     if (matches(bytes, {owner, key.writer, key.round}, offset) && owner != key.owner)

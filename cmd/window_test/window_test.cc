@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kMostFailureText = 1024;  // of one failure, or of why nothing was tested
 constexpr size_t kMostCulprits = 8;
 constexpr double kStageCopySeconds = 10;  // of a copy from or to a GPU
-constexpr TaskField kAlike[] = {{"iterations", "--iters"}};
+constexpr TaskField kAlikeWindows[] = {{"iterations", "--iters"}};
 
 // Addresses of a rank for windows: so few that it can be seen what happens when they run out.
 uint64_t window_test_stride(int ranks) {
@@ -34,7 +34,7 @@ Status run_window_test(const TaskContext& context) {
   options.net = spec.net;
   options.integrity = spec.integrity;
   if (context.sink.every_rank())
-    options.task = task_text("window-test", context.spec.options, kAlike);
+    options.task = task_text("window-test", context.spec.options, kAlikeWindows);
   return with_communicator(context, options, nullptr, [&](runtime::Communicator& communicator) {
     return WindowTest(spec, communicator, context.sink).run();
   });

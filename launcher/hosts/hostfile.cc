@@ -21,7 +21,7 @@ struct Exclusion {
   bool matches = false;
 };
 
-struct Group {
+struct NamedHosts {
   std::vector<HostSpec> members;
   std::string where;
 };
@@ -56,7 +56,7 @@ class Reader {
   const ReadFile& read_;
   HostTable hosts_, inventory_;
   std::map<std::string, Exclusion> excluded_;
-  std::map<std::string, Group> groups_;
+  std::map<std::string, NamedHosts> groups_;
   std::vector<std::string> open_files_;
   size_t files_ = 0, bytes_ = 0, mentions_ = 0;
   std::vector<Error> mistakes_;  // at most kMostMistakes
@@ -198,12 +198,12 @@ Status Reader::define(const SourceLine& line, size_t at, size_t sign) {
   if (!is_group_name(name)) return line.expected(at + 1, "the name of a group");
   if (const auto known = groups_.find(name); known != groups_.end())
     return line.mistake(at, format("the group @{} was defined at {}", name, known->second.where));
-  Group group{{}, line.where(at)};
+  NamedHosts group{{}, line.where(at)};
   for (size_t word = skip_blanks(text, sign + 1); word < text.size();) {
     const size_t end = word_end(text, word, true);
     auto members = hosts_of(line, word, end);
     if (!members) {
-      groups_.emplace(name, Group{{}, line.where(at)});  // those who take it make no mistake
+      groups_.emplace(name, NamedHosts{{}, line.where(at)});  // those who take it make no mistake
       return std::move(members.error());
     }
     mentions_ += members->size();

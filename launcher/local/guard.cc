@@ -25,7 +25,7 @@ using base::Fd;
 
 // The launcher reads nothing from the guard, and the guard empties its socket at once.
 constexpr int64_t kSendMs = 5000;
-constexpr double kGoneSeconds = 2;  // for killed ranks to be gone
+constexpr double kKilledSeconds = 2;  // for killed ranks to be gone
 constexpr int32_t kFarewell = 0;
 
 void close_all_but(int keep) {
@@ -67,7 +67,7 @@ void close_all_but(int keep) {
   }
   for (const int32_t group : groups) ::kill(-group, SIGKILL);
   // What they and the launcher cannot remove any more, once they are gone.
-  const Deadline gone = Deadline::after_seconds(kGoneSeconds);
+  const Deadline gone = Deadline::after_seconds(kKilledSeconds);
   for (const int32_t group : groups)
     while (::kill(-group, 0) == 0 && !gone.passed()) base::sleep_until(Deadline::after_ms(2));
   if (!farewell || !groups.empty()) base::tidy_socket_folders(farewell ? 0 : launcher);

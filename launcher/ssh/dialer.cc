@@ -39,9 +39,8 @@ void NameLookup::Shared::resolve(int flags) {
     return;
   }
   failure.clear();
-  constexpr size_t kMostAddresses = 16;
-  for (const addrinfo* a = list; a != nullptr && addresses.size() < kMostAddresses;
-       a = a->ai_next) {
+  constexpr size_t kMostDialed = 16;
+  for (const addrinfo* a = list; a != nullptr && addresses.size() < kMostDialed; a = a->ai_next) {
     Address address;
     address.length = std::min(a->ai_addrlen, socklen_t(sizeof address.storage));
     std::memcpy(&address.storage, a->ai_addr, address.length);

@@ -76,6 +76,9 @@ SANITIZED = [
 REST = [
     Stage("build.all", build=("release", "all"), limit=3600),
     Stage("more", preset="release", chosen=lambda entry: not on_gpu(entry), needs="build.all", slots=3),
+    # Without batches, each source has an object.
+    Stage("build.debug", build=("debug", "collctl"), limit=3600),
+    Stage("tidy.calls", ("python3", "tests/tidy/calls.py", ".", "build/debug"), needs="build.debug"),
     # What has threads that share memory; the launcher's and the commands' own run with the address sanitizer.
     Stage("build.tsan", build=("tsan", "test_base", "test_kernels", "test_transport", "test_runtime", "test_fake_verbs"), limit=3600),
     Stage("threads", preset="tsan", needs="build.tsan", slots=CORES + 1,

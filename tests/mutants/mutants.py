@@ -225,10 +225,11 @@ def failing_script(layer):
     return failed[0] if failed else None
 
 
-def row_of(path):
-    """The row of folders.txt that a source belongs to."""
+def library_of(path):
+    """The library that a source belongs to (CMakeLists.txt): its layer's, or that of its own row of kernels/cpu and kernels/cuda*."""
     rows = [l.split(":")[0] for l in (ROOT / "folders.txt").read_text().split("\n") if re.match("[a-z]", l)]
-    return max((r for r in rows if path.startswith(r + "/")), key=len)
+    row = max((r for r in rows if path.startswith(r + "/")), key=len)
+    return "collctl_" + (row.replace("/", "_") if re.match("kernels/(cpu|cuda)", row) else row.split("/")[0])
 
 
 def prepare(mutants, unit_only, names):
@@ -270,7 +271,7 @@ def prepare(mutants, unit_only, names):
 def compiled(mutant):
     """The mutant's own object, or None. Its flags are those of its library, which it is linked before: with -fPIC no
     optimization looks into another function, so that all callers, those in its batch too, come to the mutant."""
-    library = f"CMakeFiles/collctl_{row_of(mutant.path).replace('/', '_')}.dir/"
+    library = f"CMakeFiles/{library_of(mutant.path)}.dir/"
     entries = json.loads((BUILD / "compile_commands.json").read_text())
     command = next(e["command"] for e in sorted(entries, key=lambda e: not e["file"].endswith("/" + mutant.path))
                    if library in e["command"])

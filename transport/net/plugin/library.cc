@@ -15,7 +15,7 @@ using base::drivers::Library;
 
 namespace {
 
-constexpr int kMostDevices = 256;
+constexpr int kMostPluginDevices = 256;
 constexpr int kFirstKnownVersion = 2, kLastKnownVersion = 20;  // looked for to say what is there
 
 // Plugins are used from one thread at a time while things are made; but some (FastSocket) wait in
@@ -156,10 +156,10 @@ Status NetPluginSession::find_devices() {
   const NetPluginCode code = entry_.calls->devices(&count);
   if (code != kNetPluginOk)
     return net_plugin_error(entry_, "devices", code, ErrorCode::unavailable);
-  if (count < 1 || count > kMostDevices)
+  if (count < 1 || count > kMostPluginDevices)
     return Error(ErrorCode::unavailable,
                  format("network plugin {} ({}): it has {} devices; expected 1 to {}", entry_.name,
-                        entry_.library, count, kMostDevices));
+                        entry_.library, count, kMostPluginDevices));
   for (int i = 0; i < count; ++i) {
     COLL_ASSIGN(NetPluginDevice found, device(i));
     devices_.push_back(std::move(found));

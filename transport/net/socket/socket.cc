@@ -18,7 +18,7 @@ namespace collctl::transport {
 namespace {
 
 constexpr int kMaxLanes = 64;
-constexpr size_t kMostName = 64;  // of an interface
+constexpr size_t kMostInterfaceName = 64;  // of an interface
 constexpr uint32_t kBlobMagic = 0x4b434f53;
 
 uint32_t wanted_lanes(const NetEnd& end, const Services& services) {
@@ -74,7 +74,7 @@ Result<Offer> decode_offer(const NetEnd& end, ByteView blob) {
     Interface& each = offer.interfaces.emplace_back();
     each.address = base::Address::read(r);
     each.prefix_bits = r.get<int32_t>();
-    each.name = base::printable(r.get_string(kMostName));
+    each.name = base::printable(r.get_string(kMostInterfaceName));
     good = r.ok() && each.address.family() != 0;
   }
   if (!good || !r.at_end())

@@ -12,7 +12,7 @@ using namespace collctl::cmd;
 
 namespace {
 
-NodeJob ended(NodeKind kind, const std::string& name, std::string output, int exit_code = 0) {
+NodeJob ended(NodeJobKind kind, const std::string& name, std::string output, int exit_code = 0) {
   NodeJob job;
   job.host = "n1";
   job.kind = kind;
@@ -29,7 +29,7 @@ NodeJob memory(const std::string& expected, double to_gpu = 50) {
                                      {"0000:4b:00.0", "NVIDIA H100", "copy", 2600, false},
                                      {"0000:4b:00.0", "NVIDIA H100", "to device", to_gpu, false},
                                      {"0000:4c:00.0", "NVIDIA H100", "to device", 52, false}}};
-  NodeJob job = ended(NodeKind::memory, "memory-test", memory_json(report));
+  NodeJob job = ended(NodeJobKind::memory, "memory-test", memory_json(report));
   if (!expected.empty()) job.expect = *parse_expect("site", expected);
   return job;
 }
@@ -82,7 +82,7 @@ TEST_CASE("a floor that nothing could be held against is not tested", "[check]")
 TEST_CASE("copied bytes that differ are wrong data, whatever the speed", "[check]") {
   const MemoryReport report{.host = "n1",
                             .rows = {{.device = "host", .what = "copy", .GBps = 1, .wrong = true}}};
-  NodeJob job = ended(NodeKind::memory, "memory-test", memory_json(report));
+  NodeJob job = ended(NodeJobKind::memory, "memory-test", memory_json(report));
   job.expect = *parse_expect("site", "copy=20");
   const auto bad = no_passes(job);
   REQUIRE(bad.size() == 1);
@@ -93,17 +93,18 @@ TEST_CASE("a run without a report: its own error, its exit code, or that its tim
           "[check]") {
   const std::string error =
       R"({"schema":"collctl.error/1","code":3,"kind":"unavailable","message":"no GPU","context":[],"hint":""})";
-  auto found = no_passes(ended(NodeKind::memory, "memory-test", error, 3));
+  auto found = no_passes(ended(NodeJobKind::memory, "memory-test", error, 3));
   REQUIRE(found.size() == 1);
   CHECK(found[0].code == ErrorCode::unavailable);
   CHECK(found[0].message == "n1: memory-test: no GPU");
-  for (const NodeKind kind : {NodeKind::collective, NodeKind::window, NodeKind::memory}) {
+  for (const NodeJobKind kind :
+       {NodeJobKind::collective, NodeJobKind::window, NodeJobKind::memory}) {
     found = no_passes(ended(kind, "x", "", 5));
     REQUIRE(found.size() == 1);
     CHECK(found[0].code == ErrorCode::lost);
     CHECK(found[0].message.find("exit code 5") != std::string::npos);
   }
-  NodeJob late = ended(NodeKind::collective, "allreduce", "");
+  NodeJob late = ended(NodeJobKind::collective, "allreduce", "");
   late.error = Error(ErrorCode::deadline, "allreduce did not end in time");
   CHECK(no_passes(late)[0].code == ErrorCode::deadline);
 }
@@ -116,7 +117,8 @@ TEST_CASE("links between GPUs that take another way than P2P are told with their
   report.header->ranks = 2;
   report.header->links = {{0, 0, 1, "P2P/CUMEM"}, {0, 1, 0, "P2P/CUMEM"}};
   const auto judged = [&] {
-    return judge_job(ended(NodeKind::collective, "allreduce", bench_json(report, Verdict({}, {}))));
+    return judge_job(
+        ended(NodeJobKind::collective, "allreduce", bench_json(report, Verdict({}, {}))));
   };
   CHECK(judged().on_gpus);
   CHECK(judged().detour.empty());
@@ -131,7 +133,7 @@ TEST_CASE("links between GPUs that take another way than P2P are told with their
 TEST_CASE("a way that a machine has not is told and is no fault; any other failure of it is one",
           "[check]") {
   NodeJob job = ended(
-      NodeKind::collective, "allreduce/shm",
+      NodeJobKind::collective, "allreduce/shm",
       R"({"schema":"collctl.error/1","code":3,"kind":"unavailable","message":"no shm","context":[],"hint":""})",
       3);
   job.optional = true;
@@ -144,7 +146,7 @@ TEST_CASE("a way that a machine has not is told and is no fault; any other failu
 TEST_CASE("window-test's own verdict is the run's", "[check]") {
   const auto judged = [](const char* verdict) {
     return no_passes(
-        ended(NodeKind::window, "window-test",
+        ended(NodeJobKind::window, "window-test",
               format(R"({{"schema":"collctl.window-test/1","verdict":{}}})", verdict)));
   };
   CHECK(judged(R"({"ok":true,"reasons":[]})").empty());
