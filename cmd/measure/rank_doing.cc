@@ -20,7 +20,7 @@ OpenScopes& open_scopes() {
   return all;
 }
 
-WaitDoing described(const kernels::WaitLog::Now& now, int64_t at_ns) {
+WaitDoing as_doing(const kernels::WaitLog::Now& now, int64_t at_ns) {
   const kernels::Report& wait = now.wait;
   return {.peer = wait.peer,
           .receives = wait.side == kernels::WaitSide::recv,
@@ -111,7 +111,7 @@ std::vector<RankDoing> ranks_doing() {
                     .busy = activity.busy,
                     .on_gpu = communicator->device() != nullptr,
                     .waits = {}};
-    for (const auto& now : activity.waits) doing.waits.push_back(described(now, now_ns()));
+    for (const auto& now : activity.waits) doing.waits.push_back(as_doing(now, now_ns()));
     if (activity.window) describe(*activity.window, now_ns(), doing.waits);
     std::stable_sort(doing.waits.begin(), doing.waits.end(),
                      [](const auto& a, const auto& b) { return a.seconds > b.seconds; });

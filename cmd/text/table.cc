@@ -13,7 +13,7 @@ std::string padded(const std::string& text, size_t width, bool left) {
   return left ? format("{:<{}}", text, width) : format("{:>{}}", text, width);
 }
 
-size_t line_width(const std::vector<TableColumn>& columns) {
+size_t width_of_columns(const std::vector<TableColumn>& columns) {
   size_t width = 1;  // the # of the titles
   for (const TableColumn& column : columns) width += 2 + column.width();
   return columns.empty() ? 0 : width - 2;
@@ -84,7 +84,7 @@ std::string table_text(std::vector<TableColumn> columns,
     if (std::erase_if(columns, [&](const TableColumn& each) { return each.title == title; }) > 0)
       left_out += format("{}{}", left_out.empty() ? "" : ", ", title);
   };
-  const auto before_last = [&] { return line_width(columns) - columns.back().width(); };
+  const auto before_last = [&] { return width_of_columns(columns) - columns.back().width(); };
   const auto room = [&] { return width - std::min(width, before_last()); };
   for (const std::string_view title : expendable)
     if (room() < std::min(columns.back().width(), kReadable)) leave_out(title);
