@@ -264,6 +264,7 @@ done
 
 case_is "groups of ranks joined by hand"
 join_groups() { # a port; the rest is the measurement's
+  rm -f "$work"/join.*  # nothing of the ranks before is taken for these
   for r in 3 2 1 0; do
     COLLCTL_PACE_US=20000 timeout -k 5 300 "$collctl" run --join 127.0.0.1:$1 --rank $r --size 4 allreduce --split mod:2 "${@:2}" \
       >"$work/join.$r" 2>"$work/join.$r.err" </dev/null & joined[$r]=$!
