@@ -53,7 +53,7 @@ for i in 1 2 3 4; do
 done
 for _ in $(seq 900); do
   [ "$(rig_head sinfo -h -t idle -o %D 2>/dev/null)" = 4 ] && break
-  sleep 0.1
+  sleep 0.1  # time is what is tested: Slurm tells nobody when its nodes are idle
 done
 if [ "$(rig_head sinfo -h -t idle -o %D 2>/dev/null)" != 4 ]; then
   rig_head sinfo 2>&1

@@ -29,7 +29,7 @@ job=(run --device cuda "${patience[@]}" -b 0 -e 100000 -f 63 --iters 1 --warmup 
 # The tool makes kernels many times slower, and one rank's more than another's: deadlines are minutes. Calls that the
 # driver refuses are no errors here: the product asks for kinds of memory that not every machine has.
 clean() { # TOOL PROGRAM ARGUMENTS
-  local tool=$1 from=$SECONDS rc
+  local tool=$1 rc
   shift
   runs=$((runs + 1))
   timeout -k 10 400 "$sanitizer" --tool "$tool" --target-processes all --report-api-errors no --print-limit 5 \
@@ -39,7 +39,7 @@ clean() { # TOOL PROGRAM ARGUMENTS
     echo "skipped: this machine's GPUs are not tested with $tool: the tool does not support them"
     exit 77
   fi
-  echo "$tool, $((SECONDS - from)) s: $(basename "$1") ${*:2}" | sed "s/ ${job[*]}//"
+  echo "$tool: $(basename "$1") ${*:2}" | sed "s/ ${job[*]}//"
   [ $rc = 0 ] && grep -qE 'ERROR SUMMARY: 0 errors|RACECHECK SUMMARY: 0 hazards' "$work/out" && return
   failures=$((failures + 1))
   echo "FAILED ($rc): $sanitizer --tool $tool $*"

@@ -52,8 +52,6 @@ strike() {
   found=${*:3}
   rig_node "$2" kill -"$1" "${@:3}" || fail "$found on node $2 had just ended"
 }
-seconds() { awk "BEGIN { print int(($(date +%s%N) - $started) / 1e8) / 10 }"; }
-within() { awk "BEGIN { exit !($(seconds) < $1) }" || fail "took $(seconds) s, expected less than $1"; }
 # Nothing of the job is left on the hosts: no process, no file in /dev/shm, no half-sent binary. Nor on head, where a
 # killed launcher is tidied up after.
 nothing_left() {
@@ -68,6 +66,5 @@ case_is() {
   case=$1
   [ -z "$only" ] || [[ $case == *$only* ]] || return 1
   say "- $case"
-  started=$(date +%s%N)
 }
 long=(allreduce -b 64K -e 64K --iters 1000000 --check 0 --sync each)

@@ -274,16 +274,6 @@ rig_processes() {
     { print }'
 }
 
-rig_leftover() {
-  local left
-  for _ in $(seq "$2"); do
-    left=$(rig_processes "$1")
-    [ -n "$left" ] || return 0
-    sleep 0.1
-  done
-  echo "$left"
-}
-
 # What runs in head's network, this shell's children included: all of it was started through the rig.
 rig_head_processes() {
   local mine dir

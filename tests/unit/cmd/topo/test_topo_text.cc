@@ -33,7 +33,7 @@ const char* const kThree = R"(<system version="1">
 <pci busid="0000:21:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16"><gpu dev="2" sm="80" rank="2" gdr="1"/></pci>
 </cpu></system>)";
 
-ChannelGraph channels(topology::Pattern pattern, std::vector<GraphChannel> list) {
+ChannelGraph channels(collctl::topology::Pattern pattern, std::vector<GraphChannel> list) {
   ChannelGraph made;
   made.pattern = pattern;
   made.bw_intra = 24;
@@ -184,9 +184,9 @@ TEST_CASE("channels: NCCL's lines, equal ones once, and who of a tree reaches ot
   const std::vector<int>& n = three.graph.nets;
   const GraphChannel forth{{g[0], g[1], g[2]}, n[0], n[1]}, back{{g[2], g[1], g[0]}, n[0], n[1]};
   NodeGraphs graphs;
-  graphs.ring = channels(topology::Pattern::ring, {forth, forth, back, forth});
+  graphs.ring = channels(collctl::topology::Pattern::ring, {forth, forth, back, forth});
   graphs.ring.same_channels = false;
-  graphs.tree = channels(topology::Pattern::balanced_tree, {forth, forth});
+  graphs.tree = channels(collctl::topology::Pattern::balanced_tree, {forth, forth});
   CHECK(topo_graph(three, {graphs}, 2) ==
         "channels of each node by the search, 2 nodes:\n"
         "ring: 4 channels x 24 GB/s between GPUs (PIX), 12 GB/s to the network (PXB), in several "
@@ -200,7 +200,7 @@ TEST_CASE("channels: NCCL's lines, equal ones once, and who of a tree reaches ot
         "     GPU/0: parent and one child in other nodes, by NET/0\n"
         "     GPU/1: one child in another node, by NET/1\n");
   graphs.tree = {};
-  graphs.ring = channels(topology::Pattern::ring, {{{g[0], g[1], g[2]}, -1, -1}});
+  graphs.ring = channels(collctl::topology::Pattern::ring, {{{g[0], g[1], g[2]}, -1, -1}});
   graphs.ring.fallback = true;
   CHECK(topo_graph(three, {graphs}, 1) ==
         "channels of the node by the search, 1 node:\n"
@@ -209,8 +209,8 @@ TEST_CASE("channels: NCCL's lines, equal ones once, and who of a tree reaches ot
         " 0 : GPU/0 GPU/1 GPU/2\n");
   // A machine in two parts: each is a node, so channels use the network.
   NodeGraphs one, other;
-  one.ring = channels(topology::Pattern::ring, {{{g[0], g[1]}, n[0], n[0]}});
-  other.ring = channels(topology::Pattern::ring, {{{g[2]}, n[1], n[1]}});
+  one.ring = channels(collctl::topology::Pattern::ring, {{{g[0], g[1]}, n[0], n[0]}});
+  other.ring = channels(collctl::topology::Pattern::ring, {{{g[2]}, n[1], n[1]}});
   CHECK(topo_graph(three, {one, other}, 1) ==
         "channels of each node by the search, 1 node:\n"
         "the machine is 2 nodes: not all of its GPUs reach each other without the network\n"
