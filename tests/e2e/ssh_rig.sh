@@ -13,7 +13,6 @@
 #   rig_sshd_pid I           pid on the node of the listening sshd
 #   rig_link I up|down       plugs node I's cable
 #   rig_blackhole I on|off   node I answers head no more: packets are dropped, nothing is refused
-#   rig_leftover I TENTHS    what rig_processes still shows after so many tenths of a second; nothing when it is quiet before
 #   rig_processes I          "pid command" of what runs on node I besides the rig's own and its sshds
 #   rig_address I, rig_address6 I, rig_name I
 # Variables: rig (the folder), rig_hosts (names), rig_home (HOME on every host; seen from outside it is
