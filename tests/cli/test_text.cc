@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kRoot = fs::path(__FILE__).parent_path().parent_path().parent_path();
+const fs::path kRoot = collctl::test::source_folder();
 
 bool has(const std::string& text, const std::string& what) {
   return text.find(what) != std::string::npos;

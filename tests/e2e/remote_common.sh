@@ -33,7 +33,7 @@ lacks_err() { ! grep -qF -- "$1" "$err" || fail "standard error has '$1'"; }
 is_out() { [ "$(cat "$out")" = "$1" ] || fail "standard output is not '$1'"; }
 # In the background, with ranks that idle; $launcher is its pid.
 begin() {
-  COLLCTL_PACE_US=${pace:-20000} "${rig_on_head[@]}" env --default-signal=INT "$collctl" "$@" >"$out" 2>"$err" </dev/null &
+  COLLCTL_PACE_US=${pace:-20000} "${rig_on_head[@]}" env --default-signal=INT,HUP "$collctl" "$@" >"$out" 2>"$err" </dev/null &
   launcher=$!
 }
 end() { # of every job: or the test itself would wait for ever
