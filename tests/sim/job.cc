@@ -149,6 +149,9 @@ class Run {
       });
   }
 
+  // Whoever is left uses hosts_ and team_ to its end.
+  ~Run() { world_.end(); }
+
   void go() {
     launcher_ = &world_.spawn("launcher", [this] { launch(); });
     world_.run(world_.now() + int64_t((plan_.timeout_s + kAfterwards) * 1e9));

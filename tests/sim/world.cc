@@ -26,7 +26,7 @@ World::World(uint64_t seed, bool keeps_trace) : draw_(seed), keeps_trace_(keeps_
 }
 
 World::~World() {
-  for (const auto& actor : actors_) kill(*actor);
+  end();
   actors_.clear();
   base::test_clock = nullptr;
   base::test_wait = nullptr;
@@ -89,6 +89,7 @@ void World::go_on(Actor& actor) {
 }
 
 void World::stop_running() {
+  if (running_->dying_) return;
   running_->stopped_ = true;
   running_->fds_ = {};
   running_->until_ = now_;
@@ -170,6 +171,12 @@ void World::run(int64_t end_ns) {
     steps_ = 0;
     if (!move_time(end_ns)) return;
   }
+}
+
+// One that is killed may still log in somewhere: its list grows meanwhile.
+void World::end() {
+  for (size_t i = 0; i < actors_.size(); ++i) kill(*actors_[i]);
+  events_.clear();
 }
 
 void World::mix(const std::string& text) {

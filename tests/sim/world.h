@@ -55,7 +55,7 @@ class Mover {
 class World {
  public:
   explicit World(uint64_t seed, bool keeps_trace = false);
-  ~World();  // kills who is left
+  ~World();  // ends it
   World(const World&) = delete;
   World& operator=(const World&) = delete;
   static World& here();
@@ -85,6 +85,8 @@ class World {
 
   // Until all actors have ended, or nothing can happen any more, or the time has come.
   void run(int64_t end_ns);
+  // Kills who is left, and forgets what was to come. While all that they use is still there.
+  void end();
   // Somebody went on and on at one moment; run() gave up.
   bool spins() const { return spins_; }
 
