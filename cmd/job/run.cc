@@ -313,6 +313,8 @@ void TaskJob::take_signals() {
       // Only this process stops; agents are not to take its silence for its end.
       if (remote_ != nullptr) static_cast<void>(remote_->announce_silence(kStoppedSeconds));
       ground_.signals.stop();
+      // Before any deadline is looked at, or the time in which it was stopped counts.
+      if (remote_ != nullptr) static_cast<void>(remote_->keep_alive());
       continue;
     }
     // The second one does not wait for the grace.

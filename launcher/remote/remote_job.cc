@@ -318,11 +318,16 @@ void RemoteJob::State::give_up_deaf_hosts() {
     const auto& here = ranks_of[size_t(host)];
     if (std::all_of(here.begin(), here.end(), [&](int r) { return ranks[size_t(r)].exited; }))
       continue;
-    if (const auto& by = answer_by[size_t(host)]; by && by->passed())
-      pool->host(host).reject(Error(
-          ErrorCode::lost, format("its agent has not answered for {:.0f} s", kAnswerSeconds)));
+    HostLink& link = pool->host(host);
+    const HostLink* carrier = link.carrier();
+    // Whatever it says comes through its carrier, which was given up: that one is to be named.
+    if (carrier != nullptr && carrier->phase() == HostPhase::failed)
+      link.carrier_gone();
+    else if (const auto& by = answer_by[size_t(host)]; by && by->passed())
+      link.reject(Error(ErrorCode::lost,
+                        format("its agent has not answered for {:.0f} s", kAnswerSeconds)));
     else if (gone_by->passed())
-      pool->host(host).reject(Error(ErrorCode::lost, "its agent has not ended its ranks"));
+      link.reject(Error(ErrorCode::lost, "its agent has not ended its ranks"));
   }
 }
 

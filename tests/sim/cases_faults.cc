@@ -79,6 +79,20 @@ SIM_CASE("Ctrl-Z for longer than the heartbeat") {
   expect_end(findings, plan, seed, {.code = 0});
 }
 
+SIM_CASE("Ctrl-Z while ranks start up: the time in which it was stopped does not count") {
+  for (const double at_s : {0.08, 0.12, 0.16, 0.2}) {
+    Plan plan = working(4, {{K::suspend, at_s, 0, 0, 12}});
+    plan.start_timeout_s = 8;
+    plan.seed = seed;
+    const Ran ran = run_plan(plan);
+    findings.expect(ran.outcome.has_value(), "no outcome");
+    findings.expect(
+        !ran.outcome || !ran.outcome->error ||
+            ran.outcome->error->message.find("did not start up within") == std::string::npos,
+        "the launcher counts the time in which it was stopped");
+  }
+}
+
 SIM_CASE("the time of the whole job passes while hosts are awaited") {
   Plan plan = working(2, {{K::slow_host, 0, 1, 0, 60}});
   plan.timeout_s = 8;

@@ -55,6 +55,13 @@ SIM_CASE("an agent that carries others is killed: it is named, not they") {
                   "it is not node04 that is named");
 }
 
+SIM_CASE("an agent that carries others is mute, then killed: it is named, not they") {
+  const Ran ran = expect_end(findings, tree({{K::mute_host, 5, 4}, {K::kill_agent, 8, 4}}), seed,
+                             {.code = 5, .within_s = 1.5 + 2 + 2});
+  findings.expect(ran.outcome && ran.outcome->error && ran.outcome->error->host == "node04",
+                  "it is not node04 that is named");
+}
+
 SIM_CASE("a leaf's agent is killed: only it is named") {
   expect_end(findings, tree({{K::kill_agent, 5, 7}}), seed,
              {.code = 5, .says = {"host node07", "its agent was killed by"}, .within_s = 4});

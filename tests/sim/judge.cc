@@ -13,6 +13,9 @@ namespace {
 constexpr double kSettle = 1.5, kDeaf = 2, kFarewell = 2;
 // Agents kill what does not end, when nobody is left to tell them.
 constexpr double kKill = 1;
+// So long an agent waits for its first word, whatever the job's heartbeat is; it is sent with the
+// launcher's next beat, a login later.
+constexpr double kFirstWord = 15, kFirstBeat = 1, kLogin = 0.1;
 
 double round_trip(const Plan& plan) {
   return 4 * plan.latency_ms / 1e3 + 0.3;
@@ -21,6 +24,11 @@ double round_trip(const Plan& plan) {
 // A host from which nothing is heard any more, or which hears nothing.
 double missed_s(const Plan& plan) {
   return plan.heartbeat_s + 0.3 + round_trip(plan);
+}
+
+// Stopped for good when the work is done: nobody waits for it but the launcher, for the job's time.
+bool stays_at_end(const Plan& plan, const Fault& fault) {
+  return fault.kind == FaultKind::stop_rank && fault.lasts_s == 0 && fault.at_s >= plan.works_s;
 }
 
 // By when the job has noticed this fault, or it is over and nothing came of it.
@@ -35,6 +43,8 @@ double noticed_by(const Plan& plan, const Fault& fault) {
     case FaultKind::interrupt:
       return fault.at_s + rtt;
     case FaultKind::stop_rank:
+      if (stays_at_end(plan, fault)) return plan.timeout_s + 1 + rtt;
+      [[fallthrough]];
     case FaultKind::cut_way:
       return later(plan.op_timeout_s + rtt);
     case FaultKind::stop_agent:
@@ -54,46 +64,94 @@ double noticed_by(const Plan& plan, const Fault& fault) {
   return 0;
 }
 
-// Named by the error, or in the list of hosts that did not come up.
+// What one says may come through the other: of one of the groups that HostPool makes, it comes
+// first. Which of those before it do carry it depends on who came up.
+bool may_carry(const Plan& plan, int carrier, int host) {
+  const int count = std::min(plan.hosts, plan.tree_width);
+  for (int i = 0; i < count; ++i) {
+    const int first = plan.hosts * i / count, end = plan.hosts * (i + 1) / count;
+    if (first <= carrier && host < end) return carrier < host && carrier < end;
+  }
+  return false;
+}
+
+// Named by the error, or in the list of hosts that did not come up, or did not start their ranks.
 bool is_of(const Plan& plan, const Error& error, int host) {
   const std::string name = Hosts::name(host);
-  const bool listed = error.host.empty() && error.code == ErrorCode::launch &&
+  const bool silent = error.code == ErrorCode::deadline &&
+                      error.message.find("did not start their ranks in time") != std::string::npos;
+  const bool listed = error.host.empty() && (error.code == ErrorCode::launch || silent) &&
                       error.message.find(name) != std::string::npos;
   return error.host == name || listed ||
          (error.rank >= 0 && error.rank < plan.ranks() && plan.host_of(error.rank) == host);
 }
 
+// Of a host that this one may carry.
+bool is_behind(const Plan& plan, const Error& error, int carrier) {
+  for (int host = 0; host < plan.hosts; ++host)
+    if (may_carry(plan, carrier, host) && is_of(plan, error, host)) return true;
+  return false;
+}
+
+// It held up the others until their time was over, and was over itself before all had said so: then
+// who was held up last says, as the others do, that it waits, and nobody is at fault.
+bool went_over(const Plan& plan, const Fault& fault, double ended_s) {
+  const double patience = std::min(plan.op_timeout_s, plan.start_timeout_s - fault.at_s);
+  const double over_s = fault.at_s + fault.lasts_s;
+  return fault.lasts_s > 0 && fault.lasts_s >= patience - 0.1 && over_s <= ended_s &&
+         over_s >= ended_s - kSettle - kDeaf - kFarewell - round_trip(plan);
+}
+
 // The outcome is what this fault may lead to.
-bool explains(const Plan& plan, const Fault& fault, const cmd::JobOutcome& outcome) {
-  const Error& e = *outcome.error;
+bool explains(const Plan& plan, const Fault& fault, const Ran& ran) {
+  const Error& e = *ran.outcome->error;
   const bool lost = e.code == ErrorCode::lost, late = e.code == ErrorCode::deadline;
   const bool start = e.code == ErrorCode::launch || late;
   const bool nobody = late && e.rank < 0 && e.host.empty() &&
                       e.message.find("did not start up within") != std::string::npos;
+  const bool circle = late && e.rank < 0 && e.host.empty();
+  // Ids that nobody passes on: the ranks wait for each other until their start is over.
+  const bool starts = std::any_of(ran.phases.begin(), ran.phases.end(), [](const auto& phase) {
+    return phase.empty() || phase == "bootstrap";
+  });
+  const bool not_passed_on =
+      circle && starts && fault.at_s < plan.start_timeout_s &&
+      (fault.lasts_s == 0 || fault.at_s + fault.lasts_s >= plan.start_timeout_s - 0.1);
+  const bool whole = circle && e.message.find("(--timeout)") != std::string::npos;
   switch (fault.kind) {
     case FaultKind::kill_rank:
       return lost && e.rank == fault.what;
     case FaultKind::stop_rank:
-      return late && e.rank == fault.what;
-    case FaultKind::kill_agent:
+      return (late && e.rank == fault.what) ||
+             (circle && !whole && went_over(plan, fault, ran.ended_s)) ||
+             (whole && stays_at_end(plan, fault) &&
+              e.message.find("stopped (state T)") != std::string::npos);
     case FaultKind::cut_host:
-    case FaultKind::mute_host:
     case FaultKind::deaf_host:
+      if (not_passed_on) return true;
+      [[fallthrough]];
+    case FaultKind::kill_agent:
+    case FaultKind::mute_host:
     case FaultKind::stop_agent:
       return nobody || ((lost || start) && is_of(plan, e, fault.what));
     case FaultKind::cut_way:
-      return (lost || late || e.code == ErrorCode::launch) &&
-             (is_of(plan, e, fault.what) || is_of(plan, e, fault.other));
+      return ((lost || late || e.code == ErrorCode::launch) &&
+              (is_of(plan, e, fault.what) || is_of(plan, e, fault.other))) ||
+             (circle && went_over(plan, fault, ran.ended_s));
     case FaultKind::slow_host:
       return start && is_of(plan, e, fault.what);
     case FaultKind::stop_launcher:
-      return (lost || start) && e.message.find("collctl itself did not run") != std::string::npos;
+      return ((lost || start) &&
+              e.message.find("collctl itself did not run") != std::string::npos) ||
+             not_passed_on;
     case FaultKind::interrupt:
       return e.code == ErrorCode::interrupted;
     case FaultKind::repeat:  // no agent of ours does
-      return (lost || start || e.code == ErrorCode::defect) && is_of(plan, e, fault.what);
-    case FaultKind::kill_launcher:
+      return (lost || start || e.code == ErrorCode::defect) &&
+             (is_of(plan, e, fault.what) || is_behind(plan, e, fault.what));
     case FaultKind::suspend:
+      return not_passed_on;
+    case FaultKind::kill_launcher:
       return false;
   }
   return false;
@@ -115,6 +173,12 @@ bool loses(const Plan& plan, const Fault& fault, int rank) {
       return plan.tree_width > 0 || fault.what == plan.host_of(rank);
     case FaultKind::stop_launcher:
       return true;  // hosts have waited as long as they do
+    case FaultKind::cut_way: {
+      // Between a carrier and whom it carries: those behind are gone with it.
+      const auto [first, second] = std::minmax(fault.what, fault.other);
+      return may_carry(plan, first, second) && plan.host_of(rank) >= second &&
+             may_carry(plan, first, plan.host_of(rank));
+    }
     default:
       return false;
   }
@@ -164,7 +228,7 @@ std::vector<std::string> judged(const Plan& plan, const Ran& ran) {
               format("rank {} was left out, and nothing has happened to it: {}", rank, lost.why));
   } else {
     expect(outcome.error.has_value(), format("code {} without an error", outcome.exit_code));
-    expect(!outcome.error || any([&](const Fault& f) { return explains(plan, f, outcome); }),
+    expect(!outcome.error || any([&](const Fault& f) { return explains(plan, f, ran); }),
            "nothing that happened explains " + words(outcome));
   }
   // Each fault has its time, and what is well has its own.
@@ -178,8 +242,14 @@ std::vector<std::string> judged(const Plan& plan, const Ran& ran) {
   const double limit = by_s + again_s + held_s + kSettle + kDeaf + kFarewell + plan.grace_s;
   expect(ran.ended_s < limit, format("the job ended after {:.2f} s, where {:.2f} are promised: {}",
                                      ran.ended_s, limit, words(outcome)));
-  const double gone =
-      ran.ended_s + held_s + plan.heartbeat_s + plan.grace_s + kKill + round_trip(plan);
+  double gone = ran.ended_s + held_s + plan.heartbeat_s + plan.grace_s + kKill + round_trip(plan);
+  // Nothing reaches an agent any more that has not had its first word.
+  const double first_word_by = held_s + 2 * (kLogin + round_trip(plan)) + kFirstBeat;
+  for (const Fault* f : happened)
+    if ((f->kind == FaultKind::cut_host || f->kind == FaultKind::deaf_host ||
+         (f->kind == FaultKind::cut_way && plan.tree_width > 0)) &&
+        f->at_s < first_word_by)
+      gone = std::max(gone, f->at_s + held_s + kFirstWord + kKill + round_trip(plan));
   expect(ran.gone_s < gone || may_stay,
          format("the last process was gone after {:.2f} s, where {:.2f} are promised", ran.gone_s,
                 gone));

@@ -87,9 +87,10 @@ bool Team::stuck(int generation, int number) const {
   return one == nullptr || one->stopped() || !one->works(generation);
 }
 
+// Also when the other has ended: no word of that gets through.
 bool Team::no_way(const SimRank& one, int peer) const {
   const SimRank* other = rank(peer);
-  return other != nullptr && !other->exited() && !other->stopped() && !passes(one, *other);
+  return other != nullptr && !other->stopped() && !passes(one, *other);
 }
 
 // In a ring neighbours are, else all.
@@ -137,7 +138,7 @@ int Team::awaited(const SimRank& one) const {
              : members[(self + members.size() - 1) % members.size()];
 }
 
-// Each to its successor, by the end of the start.
+// Each to its successor, or to all, by the end of the start.
 void Team::connect(int generation) {
   Generation& g = generations_[generation];
   if (g.working || g.over) return;
@@ -145,8 +146,8 @@ void Team::connect(int generation) {
   for (size_t i = 0; i < g.members.size(); ++i) {
     SimRank* one = rank(g.members[i]);
     if (stuck(generation, one->number())) continue;
-    const int peer = g.members[(i + 1) % g.members.size()];
-    if (no_way(*one, peer) && one->connect_by().passed()) {
+    const int peer = unreached(*one);
+    if (peer >= 0 && one->connect_by().passed()) {
       Error e = base::cannot_connect(
           format("rank {}", one->number()), format("rank {}", peer), rank(peer)->host(),
           Error(ErrorCode::deadline, "no connection before the deadline"));
