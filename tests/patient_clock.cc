@@ -17,8 +17,11 @@
 
 #include "base/clock.h"
 
-// Of the fabric, in programs that are linked with it (tests/fake_verbs/control.h).
+// Stand-ins that take time, in programs that are linked with them (control.h of each).
 namespace fake_verbs {
+void use_clock(int64_t (*ns)()) __attribute__((weak));
+}
+namespace fake_nccl {
 void use_clock(int64_t (*ns)()) __attribute__((weak));
 }
 
@@ -114,6 +117,7 @@ void install_patient_clock() {
   if (ended != 0) return without("fork");
   base::test_clock = patient_now;
   if (fake_verbs::use_clock != nullptr) fake_verbs::use_clock(patient_now);
+  if (fake_nccl::use_clock != nullptr) fake_nccl::use_clock(patient_now);
 }
 
 }  // namespace collctl::test

@@ -46,6 +46,18 @@ struct Id {
   char bytes[128];
 };
 
+int64_t machine_ns() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+int64_t (*now_ns)() = machine_ns;
+
+// As long as it takes on the clock that those who measure it read.
+void take(std::chrono::nanoseconds time) {
+  const int64_t until = now_ns() + time.count();
+  for (int64_t left = time.count(); left > 0; left = until - now_ns())
+    std::this_thread::sleep_for(std::chrono::nanoseconds(left));
+}
+
 bool refused(const char* function) {
   return world().refusals.refused(function) != 0;
 }
@@ -66,10 +78,8 @@ int run(void* comm, void* stream) {
     if (!load_code(world(), own->rank)) return kInternal;
     ++world().counts.calls;
   }
-  return fake_cuda::enqueue(stream,
-                            [] { std::this_thread::sleep_for(std::chrono::microseconds(30)); }) == 0
-             ? kOk
-             : kInternal;
+  return fake_cuda::enqueue(stream, [] { take(std::chrono::microseconds(30)); }) == 0 ? kOk
+                                                                                      : kInternal;
 }
 
 int message(int sends, int peer, void* comm, void* stream) {
@@ -90,6 +100,9 @@ std::string variable(const char* name) {
 }  // namespace
 
 namespace fake_nccl {
+void use_clock(int64_t (*ns)()) {
+  now_ns = ns;
+}
 
 void set_up(const Setup& setup) {
   const std::lock_guard lock(world().mutex);
@@ -149,7 +162,7 @@ int ncclCommInitRank(void** comm, int, Id id, int rank) {
   while (hang && world().setup.hang_init) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   if (hang) return kInternal;  // let go by the next set_up
   if (id.bytes[0] != 'f' || world().setup.refuse_init) return kInternal;
-  std::this_thread::sleep_for(std::chrono::milliseconds(world().setup.init_ms));
+  take(std::chrono::milliseconds(world().setup.init_ms));
   const std::lock_guard lock(world().mutex);
   auto made = std::make_unique<Comm>(Comm{rank, variable("NCCL_ALGO"), 0});
   if (world().setup.buffer_bytes != 0 &&

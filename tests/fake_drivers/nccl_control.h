@@ -21,6 +21,9 @@ struct Setup {
   uint64_t code_bytes = 0;  // by the first collective of all, and kept until unload()
 };
 void set_up(const Setup& setup);
+// Nanoseconds of the clock that its sleeps go by, which is the machine's at first. Before any other
+// thread runs.
+void use_clock(int64_t (*ns)());
 // The call of this function after `after` others, since set_up(), fails once; collectives are one
 // function, "collective".
 void fail(const std::string& function, int after = 0);
