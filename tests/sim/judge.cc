@@ -1,6 +1,7 @@
 #include "tests/sim/judge.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/format.h"
 #include "tests/sim/hosts.h"
@@ -26,9 +27,14 @@ double missed_s(const Plan& plan) {
   return plan.heartbeat_s + 0.3 + round_trip(plan);
 }
 
-// Stopped for good when the work is done: nobody waits for it but the launcher, for the job's time.
-bool stays_at_end(const Plan& plan, const Fault& fault) {
-  return fault.kind == FaultKind::stop_rank && fault.lasts_s == 0 && fault.at_s >= plan.works_s;
+// Stopped for good when the work is done, or with all others: nobody waits for it but the launcher,
+// for the job's time.
+bool stays_unnoticed(const Plan& plan, const Fault& fault) {
+  if (fault.kind != FaultKind::stop_rank || fault.lasts_s > 0) return false;
+  std::set<int> stopped;
+  for (const Fault& f : plan.faults)
+    if (f.kind == FaultKind::stop_rank && f.lasts_s == 0) stopped.insert(f.what);
+  return fault.at_s >= plan.works_s || int(stopped.size()) == plan.ranks();
 }
 
 // By when the job has noticed this fault, or it is over and nothing came of it.
@@ -43,7 +49,7 @@ double noticed_by(const Plan& plan, const Fault& fault) {
     case FaultKind::interrupt:
       return fault.at_s + rtt;
     case FaultKind::stop_rank:
-      if (stays_at_end(plan, fault)) return plan.timeout_s + 1 + rtt;
+      if (stays_unnoticed(plan, fault)) return plan.timeout_s + 1 + rtt;
       [[fallthrough]];
     case FaultKind::cut_way:
       return later(plan.op_timeout_s + rtt);
@@ -53,11 +59,11 @@ double noticed_by(const Plan& plan, const Fault& fault) {
     case FaultKind::mute_host:
       return later(missed_s(plan));
     case FaultKind::stop_launcher:
+    case FaultKind::suspend:  // the silence of others begins anew
       return fault.at_s + fault.lasts_s + missed_s(plan);
     case FaultKind::slow_host:
       return start_by;
     case FaultKind::kill_launcher:
-    case FaultKind::suspend:
     case FaultKind::repeat:
       return fault.at_s;
   }
@@ -97,9 +103,12 @@ bool is_behind(const Plan& plan, const Error& error, int carrier) {
 // who was held up last says, as the others do, that it waits, and nobody is at fault.
 bool went_over(const Plan& plan, const Fault& fault, double ended_s) {
   const double patience = std::min(plan.op_timeout_s, plan.start_timeout_s - fault.at_s);
+  double away_s = 0;  // the launcher, which hears of it later
+  for (const Fault& f : plan.faults)
+    if (f.kind == FaultKind::stop_launcher || f.kind == FaultKind::suspend) away_s += f.lasts_s;
   const double over_s = fault.at_s + fault.lasts_s;
   return fault.lasts_s > 0 && fault.lasts_s >= patience - 0.1 && over_s <= ended_s &&
-         over_s >= ended_s - kSettle - kDeaf - kFarewell - round_trip(plan);
+         over_s >= ended_s - away_s - kSettle - kDeaf - kFarewell - round_trip(plan);
 }
 
 // The outcome is what this fault may lead to.
@@ -124,7 +133,7 @@ bool explains(const Plan& plan, const Fault& fault, const Ran& ran) {
     case FaultKind::stop_rank:
       return (late && e.rank == fault.what) ||
              (circle && !whole && went_over(plan, fault, ran.ended_s)) ||
-             (whole && stays_at_end(plan, fault) &&
+             (whole && stays_unnoticed(plan, fault) &&
               e.message.find("stopped (state T)") != std::string::npos);
     case FaultKind::cut_host:
     case FaultKind::deaf_host:
@@ -133,7 +142,12 @@ bool explains(const Plan& plan, const Fault& fault, const Ran& ran) {
     case FaultKind::kill_agent:
     case FaultKind::mute_host:
     case FaultKind::stop_agent:
-      return nobody || ((lost || start) && is_of(plan, e, fault.what));
+      // A host that is reached through it, and named as such.
+      return nobody || ((lost || start) &&
+                        (is_of(plan, e, fault.what) ||
+                         (is_behind(plan, e, fault.what) &&
+                          e.message.find("for " + Hosts::name(fault.what) + ", through which") !=
+                              std::string::npos)));
     case FaultKind::cut_way:
       return ((lost || late || e.code == ErrorCode::launch) &&
               (is_of(plan, e, fault.what) || is_of(plan, e, fault.other))) ||
