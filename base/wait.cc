@@ -8,6 +8,15 @@
 #include <cerrno>
 
 namespace collctl::base {
+namespace {
+
+// When the deadline passes on the kernel's clock, if a test's own clock goes as fast as that.
+timespec machine_time(Deadline deadline) {
+  const int64_t at = test_clock == nullptr ? deadline.at() : machine_ns() + deadline.remaining_ns();
+  return {.tv_sec = at / 1'000'000'000, .tv_nsec = at % 1'000'000'000};
+}
+
+}  // namespace
 
 Result<int> poll_fds(std::span<pollfd> fds, Deadline deadline) {
   while (true) {
@@ -26,11 +35,8 @@ void sleep_until(Deadline deadline) {
     return;
   }
   do {
-    // A clock of a test's own may be behind the machine's: what is left is slept, and looked at
-    // again.
-    const int64_t at =
-        test_clock == nullptr ? deadline.at() : machine_ns() + deadline.remaining_ns();
-    const timespec t{.tv_sec = at / 1'000'000'000, .tv_nsec = at % 1'000'000'000};
+    // A test's clock may go slower than the machine's: what is left is looked at again.
+    const timespec t = machine_time(deadline);
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, nullptr) == EINTR) {
     }
   } while (!deadline.passed());
@@ -41,8 +47,7 @@ void yield_thread() {
 }
 
 void futex_wait(uint32_t* word, uint32_t expected, Deadline deadline) {
-  const int64_t at = test_clock == nullptr ? deadline.at() : machine_ns() + deadline.remaining_ns();
-  const timespec t{.tv_sec = at / 1'000'000'000, .tv_nsec = at % 1'000'000'000};
+  const timespec t = machine_time(deadline);
   // FUTEX_WAIT_BITSET takes an absolute monotonic time. Spurious returns are fine: callers look
   // again.
   syscall(SYS_futex, word, FUTEX_WAIT_BITSET, expected, &t, nullptr, FUTEX_BITSET_MATCH_ANY);

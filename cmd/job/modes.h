@@ -10,7 +10,7 @@
 
 namespace collctl::cmd {
 
-// What a job takes from the process that launches it; the simulation (tests/sim) has others.
+// A job takes these from the process that launches it; the simulation (tests/sim) has others.
 struct JobGround {
   Signals& signals;
   std::function<Result<std::unique_ptr<Door>>()> open_door;
