@@ -77,7 +77,7 @@ void Machine::enter() {
   }
 }
 
-void Machine::resume(Warp& warp, int lane) {
+EMULATED_JUMPS void Machine::resume(Warp& warp, int lane) {
   Fiber& f = *warp.lanes[lane];
   current_ = &f;
   threadIdx = {unsigned(warp.number * 32 + lane), 0, 0};
@@ -85,17 +85,17 @@ void Machine::resume(Warp& warp, int lane) {
   blockDim = {unsigned(warp.block->launch->threads), 1, 1};
   gridDim = {unsigned(warp.block->launch->blocks), 1, 1};
   leave_stack(&host_fake_, f.stack, kStackBytes);
-  if (_setjmp(host_) == 0) {
-    if (f.started) _longjmp(f.context, 1);
+  if (__builtin_setjmp(host_) == 0) {
+    if (f.started) jump(f.context);
     f.started = true;
     setcontext(&f.first);
   }
   reach_stack(host_fake_, nullptr, nullptr);
 }
-void Machine::leave() {
+EMULATED_JUMPS void Machine::leave() {
   void* fake = nullptr;
   leave_stack(&fake, host_stack_, host_stack_bytes_);
-  if (_setjmp(current_->context) == 0) _longjmp(host_, 1);
+  if (__builtin_setjmp(current_->context) == 0) jump(host_);
   reach_stack(fake, nullptr, nullptr);
 }
 void Machine::give_way() {

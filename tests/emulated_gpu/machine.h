@@ -8,7 +8,6 @@
 // What it does not know: caches, plain stores of less than 8 bytes and loads that come too early.
 // One host thread only. Nothing is thrown out of a fiber; run() says what went wrong.
 #pragma once
-#include <csetjmp>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -134,7 +133,7 @@ class Machine {
   int under_way_ = 0;
   std::string forbidden_;
   Fiber* current_ = nullptr;
-  jmp_buf host_;
+  void* host_[5];
   void* host_fake_ = nullptr;
   const void* host_stack_ = nullptr;
   size_t host_stack_bytes_ = 0;

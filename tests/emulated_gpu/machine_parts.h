@@ -25,8 +25,17 @@ inline void reach_stack([[maybe_unused]] void* fake, [[maybe_unused]] const void
 #endif
 }
 
+// The C library's longjmp() would have the sanitizer look for the stack's bounds by a system call
+// each time, and clear what it knows of all of it. Functions that jump are marked as it does not do
+// so there.
+using Jump = void* [5];
+#define EMULATED_JUMPS __attribute__((noinline, no_sanitize("address")))
+[[noreturn]] EMULATED_JUMPS inline void jump(Jump& to) {
+  __builtin_longjmp(to, 1);
+}
+
 struct Fiber {
-  jmp_buf context;
+  Jump context;
   ucontext_t first;
   uint8_t* stack = nullptr;
   Warp* warp = nullptr;
