@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 
@@ -22,8 +23,9 @@ constexpr int64_t kNapNs = 20'000'000;
 // Between two looks of a thread that may run: a nap, and somebody else's turn on its processor.
 // What is longer is not the peer's.
 constexpr int64_t kMostBetweenLooksNs = 3 * kNapNs / 2;
-// Where nobody rings (the other side knows no sleepers).
-constexpr int64_t kBlindNapNs = 50'000;
+// Where nobody rings (the other side knows no sleepers): a small part of what was waited already,
+// so that what never comes does not take a processor.
+constexpr int64_t kBlindNapNs = 50'000, kLongestBlindNapNs = 2'000'000, kBlindNapPart = 64;
 
 // Of contexts that name none.
 base::WaitPolicy& policy_of(const CpuContext& context) {
@@ -112,7 +114,9 @@ bool PatientWait::announce() {
 
 void PatientWait::rest() {
   const CpuContext& context = work_.context;
-  const int64_t nap = sleeper_ == nullptr ? kBlindNapNs : kNapNs;
+  const int64_t nap = sleeper_ != nullptr ? kNapNs
+                                          : std::clamp((now_ns_ - start_ns_) / kBlindNapPart,
+                                                       kBlindNapNs, kLongestBlindNapNs);
   const int64_t end = start_ns_ + context.op_timeout_ns;
   const int64_t until = now_ns_ + nap < end ? now_ns_ + nap : end;
   // Only proxied fifos ring the bell that assist_sleep hears. Before another sleep the links are
