@@ -1,6 +1,7 @@
 // Each call of a driver is refused once, in small jobs of GPU ranks: the job goes another way and
 // is right, or every rank ends in time with a code and words that fit, and nothing is left behind.
 #pragma once
+#include "tests/how_much.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 #include "tests/unit/runtime/one_sided/one_sided_job.h"
 
@@ -64,9 +65,11 @@ inline Refusable cuda_driver(int devices) {
       {"cuCtxSetCurrent", "cuStreamQuery", "cuEventQuery"}};
 }
 
-// `positions` of the calls of each function, spread over them. `run` has the ranks' ends.
+// `positions` of the calls of each function, spread over them; with `part`, of the functions that
+// it takes, which may be of several jobs. `run` has the ranks' ends.
 inline void refuse_each(const std::string& job, const Refusable& driver, int positions,
-                        const std::function<std::vector<Ended>()>& run) {
+                        const std::function<std::vector<Ended>()>& run,
+                        test::Part* part = nullptr) {
   driver.set_up();
   for (const Ended& rank : run()) {
     INFO(job << ": " << (rank.status ? "" : rank.status.error().chain()));
@@ -75,6 +78,7 @@ inline void refuse_each(const std::string& job, const Refusable& driver, int pos
   for (const auto& [function, count] : driver.calls()) {
     if (std::find(driver.looks.begin(), driver.looks.end(), function) != driver.looks.end())
       continue;
+    if (part != nullptr && !part->takes({int(std::hash<std::string>()(function))})) continue;
     const int step = std::max(1, count / positions);
     for (int after = (count - 1) % step; after < count; after += step) {
       INFO(job << ": " << function << " after " << after << " of " << count);

@@ -51,9 +51,11 @@ std::string run_case(Communicator& c, Stream& stream, const Case& t, Communicato
   const uint64_t out_count = t.count * (out_blocks(t.collective) ? blocks : 1);
   const bool rooted = t.collective == Collective::reduce || t.collective == Collective::gather;
   const bool writes = !rooted || r == t.root;
-  const uint64_t whole_count = std::max(in_count, out_count);
-  std::vector<float> own(t.memory == nullptr ? in_count + out_count + whole_count : 0);
-  float* const memory = t.memory == nullptr ? own.data() : t.memory;
+  const uint64_t whole_count = t.in_place ? std::max(in_count, out_count) : 0;
+  // Not cleared: each part is filled below.
+  std::unique_ptr<float[]> own;
+  if (t.memory == nullptr) own.reset(new float[in_count + out_count + whole_count]);
+  float* const memory = t.memory == nullptr ? own.get() : t.memory;
   const std::span<float> input(memory, in_count), output(memory + in_count, out_count);
   const std::span<float> whole(memory + in_count + out_count, whole_count);
   std::fill(output.begin(), output.end(), kPoison);

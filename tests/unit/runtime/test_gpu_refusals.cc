@@ -58,29 +58,33 @@ Status work(Communicator& c, std::vector<float>& in, std::vector<float>& out, bo
   return c.finalize(Deadline::after_seconds(60));
 }
 
-void refuse(const std::string& transport, int positions) {
+void refuse(const std::string& transport, int positions, test::Part* part) {
   CommOptions options;
   options.transport = transport;
   if (transport.empty()) options.algo = "two-shot,ring,pairwise";
-  refuse_each("collectives by " + transport, cuda_driver(2), positions, [&] {
-    // These outlive the communicators.
-    std::vector<float> in[2], out[2];
-    for (auto& each : in) each.assign(kCount, 1.f);
-    for (auto& each : out) each.resize(kCount);
-    return ends_of_job(2, options, [&](Communicator& c, bool& begun) {
-      const auto r = size_t(c.rank());
-      return work(c, in[r], out[r], begun);
-    });
-  });
+  refuse_each(
+      "collectives by " + transport, cuda_driver(2), positions,
+      [&] {
+        // These outlive the communicators.
+        std::vector<float> in[2], out[2];
+        for (auto& each : in) each.assign(kCount, 1.f);
+        for (auto& each : out) each.resize(kCount);
+        return ends_of_job(2, options, [&](Communicator& c, bool& begun) {
+          const auto r = size_t(c.rank());
+          return work(c, in[r], out[r], begun);
+        });
+      },
+      part);
 }
 
-void refuse_one_sided(int positions) {
+void refuse_one_sided(int positions, test::Part* part) {
   for (const char* apart : {"0", "1"}) {
     const base::ScopedVariable variable("COLLCTL_P2P_DISABLE", apart);
     Refusable driver = cuda_driver(2);
     driver.words.push_back("cannot share memory by descriptors");  // what it does not know it has
-    refuse_each(std::string("one-sided, P2P_DISABLE=") + apart, driver, positions,
-                [] { return ends_of_one_sided_job(2, {}); });
+    refuse_each(
+        std::string("one-sided, P2P_DISABLE=") + apart, driver, positions,
+        [] { return ends_of_one_sided_job(2, {}); }, part);
   }
 }
 
@@ -88,17 +92,19 @@ void refuse_one_sided(int positions) {
 
 TEST_CASE("what the driver refuses once ends GPU ranks in order or is gone round",
           "[gpu][faults]") {
-  for (const char* transport : {"", "p2p", "shm", "net"}) refuse(transport, 1);
+  test::Part part(test::Sweep::refused_calls);
+  for (const char* transport : {"", "p2p", "shm", "net"}) refuse(transport, 1, &part);
 }
 
 TEST_CASE("what the driver refuses once ends one-sided operations in order or is gone round",
           "[gpu][one_sided][faults]") {
-  refuse_one_sided(1);
+  test::Part part(test::Sweep::refused_calls);
+  refuse_one_sided(1, &part);
 }
 
 TEST_CASE("the same at every call", "[.][refusals]") {
-  for (const char* transport : {"", "p2p", "shm", "net"}) refuse(transport, 1 << 20);
-  refuse_one_sided(1 << 20);
+  for (const char* transport : {"", "p2p", "shm", "net"}) refuse(transport, 1 << 20, nullptr);
+  refuse_one_sided(1 << 20, nullptr);
 }
 
 }  // namespace gpu_refusals_tests

@@ -56,7 +56,8 @@ TEST_CASE("descriptors run out while one-sided operations are opened", "[user_wi
   std::set<int> seen;
   for (const int odd : {0, 1, 2})
     for (const size_t left : {0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 20}) {
-      if (!test::nightly() && left % 2 == 1) continue;
+      // Each number once, each rank with several.
+      if (!test::nightly() && (left % 2 == 1 || (left / 2 + size_t(odd)) % 3 != 0)) continue;
       CAPTURE(odd, left);
       const auto ends = in_processes(
           3, [&](Communicator& c) { return open_with_few_files(c, odd, left); }, options);

@@ -6,6 +6,7 @@
 #include "runtime/window/memory.h"
 #include "runtime/window/offsets.h"
 #include "runtime/window/registration.h"
+#include "tests/how_much.h"
 #include "tests/unit/runtime/window/window_job.h"
 
 namespace window_user_window_tests {
@@ -184,8 +185,8 @@ TEST_CASE("the same window again is counted", "[user_window]") {
         }) == "");
 }
 
-TEST_CASE("thousands of registrations leave nothing behind", "[user_window]") {
-  constexpr int kRounds = 1500;
+TEST_CASE("hundreds of registrations leave nothing behind", "[user_window]") {
+  const int kRounds = test::how_much(test::Sweep::registrations);
   const auto rounds = [](int count) {
     CHECK(with_ranks(2, {}, [&](Communicator& c, Complaints& complaints) {
             for (int i = 0; i < count; ++i) {
