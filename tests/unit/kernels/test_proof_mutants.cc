@@ -5,6 +5,7 @@
 
 #include "kernels/algo/dispatch.h"
 #include "kernels/record/block_record.h"
+#include "tests/how_much.h"
 #include "tests/unit/kernels/proof_case.h"
 
 namespace proof_mutants_tests {
@@ -182,6 +183,7 @@ TEST_CASE("mutants: every change of every verb of every algorithm is caught", "[
     for (Collective collective : served_by(row)) {
       for (int n : {2, 3, 5}) {
         for (uint64_t count : {16, 37}) {
+          if (!collctl::test::nightly() && (n == 3) != (count == 37)) continue;
           Case c{.algorithm = row.id, .collective = collective, .nranks = n, .count = count};
           c.root = n - 1;
           killed += kill_all_mutants(c);
@@ -189,7 +191,7 @@ TEST_CASE("mutants: every change of every verb of every algorithm is caught", "[
       }
     }
   }
-  CHECK(killed > 10'000);
+  CHECK(killed > (collctl::test::nightly() ? 10'000 : 4'000));
 }
 
 TEST_CASE("mutants: verbs of a ring in the wrong order are caught", "[proof]") {
