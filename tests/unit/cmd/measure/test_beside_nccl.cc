@@ -98,6 +98,8 @@ TEST_CASE("beside NCCL, both in groups", "[gpu]") {
     set_up_gpus(2);
     fake_nccl::set_up({});
     BenchSpec spec = gpu_bench(collective);
+    spec.min_bytes = 500;
+    spec.step_bytes = 500;
     spec.iterations = 3;
     spec.grouped = 4;
     spec.versus = {"default"};
@@ -121,6 +123,7 @@ TEST_CASE("beside NCCL: variants that do not serve a collective are left out", "
     set_up_gpus(3);
     fake_nccl::set_up({.version = 22100});
     BenchSpec spec = gpu_bench(collective);
+    spec.min_bytes = spec.max_bytes = 1000;
     spec.versus = versus_variants();
     const BenchOutcome outcome = run_gpu_bench(spec, 3);
     INFO(kernels::name_of(collective) << ": " << outcome.first_error());

@@ -59,14 +59,13 @@ Refusable nccl_library() {
   return library;
 }
 
-void refuse_all(int positions) {
+void refuse_all(int positions, test::Part* part) {
   BenchSpec spec = spec_beside();
   for (const int graph : {0, 2}) {
     spec.cuda_graph = graph;
-    refuse_each(format("NCCL, graph {}", graph), nccl_library(), positions,
-                [&] { return ends(spec); });
-    refuse_each(format("CUDA, graph {}", graph), cuda_beside(), positions,
-                [&] { return ends(spec); });
+    const auto run = [&] { return ends(spec); };
+    refuse_each(format("NCCL, graph {}", graph), nccl_library(), positions, run, part);
+    refuse_each(format("CUDA, graph {}", graph), cuda_beside(), positions, run, part);
   }
 }
 
@@ -74,11 +73,12 @@ void refuse_all(int positions) {
 
 TEST_CASE("beside NCCL: what a library refuses once ends all ranks in order or is gone round",
           "[gpu][faults]") {
-  refuse_all(1);
+  test::Part part(test::Sweep::refused_calls);
+  refuse_all(1, &part);
 }
 
 TEST_CASE("beside NCCL, the same at every call", "[.][refusals]") {
-  refuse_all(1 << 20);
+  refuse_all(1 << 20, nullptr);
 }
 
 }  // namespace measure_beside_nccl_refusals_tests

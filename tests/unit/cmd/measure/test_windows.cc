@@ -185,7 +185,7 @@ TEST_CASE("soak in windows and beside them", "[bench_window]") {
     spec.window = true;
     spec.soak = true;
     spec.soak_seed = 100 + uint64_t(n);
-    spec.soak_operations = 120;
+    spec.soak_operations = test::nightly() ? 120 : 40;
     spec.max_bytes = 64 << 10;
     const BenchOutcome outcome = run_bench(spec, n);
     INFO(n << " ranks: " << outcome.first_error());

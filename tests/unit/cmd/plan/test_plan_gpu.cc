@@ -5,6 +5,7 @@
 #include "cmd/plan/plan.h"
 #include "cmd/verify/buffer_shape.h"
 #include "tests/catch.h"
+#include "tests/how_much.h"
 #include "tests/unit/runtime/gpu_job.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 #include "topology/xml/xml.h"
@@ -80,6 +81,7 @@ TEST_CASE("plan chooses for GPUs what ranks on them choose", "[gpu]") {
     for (int c = 0; c < kernels::kCollectiveCount; ++c) {
       const auto collective = Collective(c);
       if (collective == Collective::send_recv || collective == Collective::barrier) continue;
+      if (!test::nightly() && nodes > 1 && c % 2 != nodes % 2) continue;
       PlanSpec spec;
       spec.nodes = nodes;
       spec.collective = collective;
@@ -104,7 +106,7 @@ TEST_CASE("plan chooses for GPUs what ranks on them choose", "[gpu]") {
       }
     }
   }
-  CHECK(compared == 3 * 8 * 6);
+  CHECK(compared == (test::nightly() ? 3 : 2) * 8 * 6);
   // Both kinds were among them.
   CHECK(windows > 0);
   CHECK(windows < compared);

@@ -10,6 +10,7 @@
 #include "cmd/report/read.h"
 #include "tests/fake_drivers/nccl_control.h"
 #include "tests/fake_drivers/nvml_control.h"
+#include "tests/how_much.h"
 #include "tests/unit/cmd/json_page.h"
 #include "tests/unit/cmd/measure/bench_ranks.h"
 #include "tests/unit/runtime/gpu_ranks.h"
@@ -269,7 +270,7 @@ TEST_CASE("reading a report: damage is an error that names a field, never more",
   REQUIRE(read_report(good).ok());
   std::mt19937 random(7);
   int refused = 0;
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < test::how_much(test::Sweep::report_damage); ++i) {
     std::string bad = good;
     for (int edits = 1 + int(random() % 3); edits > 0; --edits) {
       const size_t at = random() % bad.size();
@@ -294,7 +295,7 @@ TEST_CASE("reading a report: damage is an error that names a field, never more",
     // What is accepted can be printed.
     CHECK_FALSE(as_text(read->report, read->verdict).empty());
   }
-  CHECK(refused > 1000);
+  CHECK(refused > test::share(test::Sweep::report_damage, 1000));
   const auto other = read_report("{\"schema\":\"collctl.topo/1\"}");
   REQUIRE_FALSE(other);
   CHECK(other.error().message == "schema 'collctl.topo/1'; expected collctl.bench/1");
