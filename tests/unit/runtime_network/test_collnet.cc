@@ -1,5 +1,6 @@
 // The CollNet algorithm over the plugins of tests/fake_plugins, whose network reduces in a process
 // beside the ranks: right sums. What is expected is added up here, element by element.
+#include "tests/how_much.h"
 #include "tests/unit/runtime_network/collnet_job.h"
 
 namespace collnet_tests {
@@ -35,6 +36,7 @@ TEST_CASE("collnet: hosts of one, two and three ranks, several channels", "[coll
     CHECK(on_hosts(hosts, options, [](Communicator& c, Complaints& complaints) {
             Stream stream(c);
             for (const uint64_t count : {1, 333, 100'003, 400'000}) {
+              if (!test::nightly() && count == 400'000 && c.size() > 2) continue;
               for (const RedOp op : {RedOp::sum, RedOp::avg}) {
                 const std::string wrong = wrong_in(c, stream, {.count = count, .op = op});
                 if (!wrong.empty()) complaints.add(wrong);
