@@ -49,39 +49,43 @@ Status collectives(Communicator& c, bool& begun) {
   return c.finalize(Deadline::after_seconds(60));
 }
 
-void refuse_collectives(const Refusable& library, const std::string& what, bool gpus,
-                        int positions) {
-  refuse_each(what + (gpus ? " of GPU ranks" : " of CPU ranks"), library, positions,
-              [&] { return ends_of_job(2, only_ib(), collectives, gpus); });
+void refuse_collectives(const Refusable& library, const std::string& what, bool gpus, int positions,
+                        test::Part* part) {
+  refuse_each(
+      what + (gpus ? " of GPU ranks" : " of CPU ranks"), library, positions,
+      [&] { return ends_of_job(2, only_ib(), collectives, gpus); }, part);
 }
 
-void refuse_one_sided(const Refusable& library, const std::string& what, bool gpus, int positions) {
+void refuse_one_sided(const Refusable& library, const std::string& what, bool gpus, int positions,
+                      test::Part* part) {
   Refusable driver = library;
   driver.words.push_back("cannot share memory by descriptors");
-  refuse_each(what + (gpus ? " of GPU ranks" : " of CPU ranks"), driver, positions,
-              [&] { return ends_of_one_sided_job(2, one_sided_over_ib(), gpus); });
+  refuse_each(
+      what + (gpus ? " of GPU ranks" : " of CPU ranks"), driver, positions,
+      [&] { return ends_of_one_sided_job(2, one_sided_over_ib(), gpus); }, part);
 }
 
-void refuse_all(int positions) {
+void refuse_all(int positions, test::Part* part) {
   const Adapters adapters(kFabric);
   for (const bool gpus : {false, true}) {
-    refuse_collectives(verbs_library(), "verbs: collectives", gpus, positions);
-    refuse_one_sided(verbs_library(), "verbs: one-sided", gpus, positions);
+    refuse_collectives(verbs_library(), "verbs: collectives", gpus, positions, part);
+    refuse_one_sided(verbs_library(), "verbs: one-sided", gpus, positions, part);
   }
   fake_verbs::fail("");
-  refuse_collectives(cuda_driver(2), "CUDA: collectives", true, positions);
-  refuse_one_sided(cuda_driver(2), "CUDA: one-sided", true, positions);
+  refuse_collectives(cuda_driver(2), "CUDA: collectives", true, positions, part);
+  refuse_one_sided(cuda_driver(2), "CUDA: one-sided", true, positions, part);
 }
 
 }  // namespace
 
 TEST_CASE("what libraries refuse once over NET/IB ends ranks in order or is gone round",
           "[ib][one_sided][faults]") {
-  refuse_all(1);
+  test::Part part(test::Sweep::refused_calls);
+  refuse_all(1, &part);
 }
 
 TEST_CASE("over NET/IB, the same at every call", "[.][refusals]") {
-  refuse_all(1 << 20);
+  refuse_all(1 << 20, nullptr);
 }
 
 }  // namespace ib_refusals_tests
