@@ -104,7 +104,7 @@ TEST_CASE("small slots, many steps, random yields") {
       INFO(setting.text() << " protocol " << int(protocol));
       Rig rig(setting);
       REQUIRE(rig.open({128, 2}, {64, 2}));
-      check_steps(rig, protocol, 500, true, 11);
+      check_steps(rig, protocol, uint64_t(how_much(Sweep::transport_small_steps)), true, 11);
     }
 }
 
@@ -113,8 +113,9 @@ TEST_CASE("one slot is enough for a transport") {
     INFO(setting.text());
     Rig rig(setting);
     REQUIRE(rig.open({4096, 1}, {256, 1}));
-    check_steps(rig, Protocol::simple, 200, false);
-    check_steps(rig, Protocol::ll, 200, false);
+    const auto steps = uint64_t(share(Sweep::transport_small_steps, 200));
+    check_steps(rig, Protocol::simple, steps, false);
+    check_steps(rig, Protocol::ll, steps, false);
   }
 }
 
@@ -124,7 +125,7 @@ TEST_CASE("slots larger than any socket buffer") {
     Rig rig(setting);
     REQUIRE(rig.open({8u << 20, 2}, {}));
     CHECK(rig.out(Protocol::ll) == nullptr);
-    check_steps(rig, Protocol::simple, 12, false);
+    check_steps(rig, Protocol::simple, nightly() ? 12 : 4, false);
   }
 }
 
@@ -207,6 +208,7 @@ TEST_CASE("blobs that lie are refused") {
       REQUIRE(blob);
       std::mt19937 random(3);
       for (size_t length = 0; length <= blob->size() + 8; ++length) {
+        if (!nightly() && length % 7 != 0 && length + 1 < blob->size()) continue;
         Bytes lie(*blob);
         if (length < blob->size()) {
           lie.resize(length);
