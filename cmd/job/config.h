@@ -1,4 +1,4 @@
-// What a rank of ours is told: by the launcher in the `config` frame, by the job to its threads,
+// A rank of ours is told this: by the launcher in the `config` frame, by the job to its threads,
 // and how a job's unique id is made. Threads: values.
 #pragma once
 #include <memory>
@@ -26,7 +26,7 @@ struct RankConfig {
   static Result<RankConfig> from_json(const std::string& text);
 };
 
-// What survivors of a loss are told: who goes on, and from where.
+// Survivors of a loss are told this: who goes on, and from where.
 struct Roster {
   Continued task;
   double start_timeout_s = 60;
@@ -73,7 +73,7 @@ std::vector<std::string> place_variables(const RankPlace& place);
 Result<std::vector<std::string>> local_environment(const RankPlace& place,
                                                    const std::vector<std::string>& exported,
                                                    bool ours);
-// What ranks on other hosts get of this process's environment: the knobs that are set (secrets and
+// Ranks on other hosts get this of this process's environment: the knobs that are set (secrets and
 // COMM_ID left out) and what -x names.
 std::vector<std::string> exported_environment(const std::vector<std::string>& exported);
 

@@ -13,7 +13,7 @@ Status refuse_under_engine(const LaunchOptions& launch);
 
 Result<int> dry_run(const ParsedLine& line, const LaunchOptions& launch, Console& console);
 
-// What all forms of collctl.run/1 begin with: schema, version, op, program.
+// All forms of collctl.run/1 begin with this: schema, version, op, program.
 void write_run_head(JsonWriter& json, const ParsedLine& line);
 // An array of numbers as the value of a key.
 void write_ints(JsonWriter& json, const char* key, const std::vector<int>& values);

@@ -1,5 +1,5 @@
-// What the ranks of a running job say they do, asked because somebody outside wants to know
-// (collctl status) or because the job's time is up. Of the job's loop alone.
+// The ranks of a running job say what they do, asked because somebody outside wants to know
+// (collctl status) or because the job's time is up. For the job's loop alone.
 #pragma once
 #include <memory>
 #include <optional>

@@ -64,7 +64,7 @@ struct LaunchOptions {
   bool joins() const { return join_size > 0; }
   int verbosity = 0;
   std::string what;  // the ranks do, in a word, for those who ask the job
-  // What people see while hosts come up: a line that is overwritten, and notes. May be empty.
+  // People see this while hosts come up: a line that is overwritten, and notes. May be empty.
   struct Talk {
     std::function<void(const std::string&)> transient, note;
   } talk;
@@ -97,7 +97,7 @@ struct JobOutcome {
   std::vector<RankEnd> ranks;
   std::vector<HostEnd> hosts;  // of a job on hosts
   double seconds = 0;
-  // Of rank 0 of a joined job: the others end when this goes, after the report is out.
+  // On rank 0 of a joined job: the others end when this goes, after the report is out.
   std::shared_ptr<void> until_reported;
 };
 
@@ -108,7 +108,7 @@ struct JobOutcome {
 // --launcher adopt not being such a rank is a usage error. Doing it again changes nothing.
 // run_task_job does it too; a caller that must know who prints (rank 0 alone) does it first.
 Status adopt(LaunchOptions& options);
-// Of --vs mpi: lets the ranks of a job that MPI's launcher has started meet by MPI. Error
+// For --vs mpi: lets the ranks of a job that MPI's launcher has started meet by MPI. Error
 // unavailable: there is no MPI, or another launcher has started them; it says what to type for
 // `command`.
 Status adopt_by_mpi(LaunchOptions& options, const std::string& command);

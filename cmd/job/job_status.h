@@ -1,4 +1,4 @@
-// What a running job does now: made by the process that launched it, for `collctl status` and for
+// The state of a running job: made by the process that launched it, for `collctl status` and for
 // the error of a job whose time is up. Records with a JSON form, and who waits for whom. Pure.
 #pragma once
 #include <optional>

@@ -1,6 +1,6 @@
 // The present communicator of a running job: all its ranks, or with --on-loss shrink those that are
-// left after a loss. Who has lost one is told to leave it; who goes on is decided when all have
-// left (regroup.h) and told to each. Of the job's loop alone.
+// left after a loss. A rank that has lost one is told to leave it; who goes on is decided when all
+// have left (regroup.h) and told to each. For the job's loop alone.
 #pragma once
 #include <optional>
 #include <vector>
@@ -25,7 +25,7 @@ class Members {
             const std::vector<RankFacts>& facts);
   bool losing() const { return loss_.has_value(); }
   void end_loss() { loss_.reset(); }
-  // What was heard first.
+  // The first that was heard.
   const Error& first_loss() const { return loss_->first; }
   // A member's own reason for having left; what only repeats the word to leave becomes what was
   // heard first.

@@ -28,7 +28,7 @@ Result<std::unique_ptr<launcher::KeyValueStore>> open_store(launcher::Rendezvous
 
 int exit_code_of(const std::optional<Error>& error);
 JobOutcome failed_outcome(Error error);
-// What a rank of ours writes (its log) goes to standard error: standard output is the report's.
+// The log that a rank of ours writes goes to standard error: standard output is the report's.
 // `tag`: what stands before each line.
 void forward_line(const launcher::Event& event, const std::string& tag);
 

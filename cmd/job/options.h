@@ -1,4 +1,4 @@
-// What the launch options of a line mean. Errors: usage; unavailable. Threads: values.
+// The meaning of a line's launch options. Errors: usage; unavailable. Threads: values.
 #pragma once
 #include "cmd/cli/parse.h"
 #include "cmd/job/job.h"

@@ -16,8 +16,9 @@ struct Regrouped {
   std::vector<int> left;        // ascending
   std::vector<LostRanks> lost;  // those of one host that went with it are one
 };
-// Of `members`, as far as they have been heard. Who ended in order is neither left nor lost. Nobody
-// is lost: what broke lies between ranks that are all there, and leaving out one would be a guess.
+// Judges `members`, as far as they have been heard. One that ended in order is neither left nor
+// lost. Nobody is lost: what broke lies between ranks that are all there, and leaving out one would
+// be a guess.
 Regrouped regrouped(const std::vector<RankFacts>& ranks, const std::vector<int>& members);
 
 }  // namespace collctl::cmd

@@ -117,7 +117,8 @@ Status TaskJob::start() {
   config.options = spec.options;
   config.shrinks = options_.shrink;
   RankSettings settings = completed(spec.settings, options_);
-  // What bringing up the hosts has left: the ranks' own deadline comes before this process's.
+  // The time that bringing up the hosts has left: the ranks' own deadline comes before this
+  // process's.
   config.start_timeout_s = settings.start_left_s = std::max(
       std::min(options_.start_timeout_s - start_age_s(), settings.start_timeout_s), kLeastStart);
   for (int rank = 0; rank < ranks; ++rank) {

@@ -27,7 +27,7 @@ struct StartedJob {
   std::vector<HostEnd> hosts;             // of a job on hosts: all that were asked for
 };
 
-// `program`: null for ranks of ours. What became of the hosts stands in `hosts` also on failure.
+// `program`: null for ranks of ours. The fate of each host stands in `hosts` also on failure.
 Result<StartedJob> start_job(const LaunchOptions& options, const std::vector<std::string>* program,
                              Signals& signals, std::vector<HostEnd>& hosts);
 // Removes the sockets that a killed launcher of a job on hosts leaves here; its agents end the
@@ -45,7 +45,7 @@ void update_hosts(const launcher::HostPool& pool, std::vector<HostEnd>& hosts);
 std::optional<Error> left_out(const std::vector<HostEnd>& hosts);
 // A note: which hosts got none of the job's ranks, and how to spread these; empty: all have some.
 std::string idle_hosts_note(const std::vector<HostEnd>& hosts, int ranks);
-// What agents said on their standard error, with the host before each line.
+// Passes on what agents said on their standard error, with the host before each line.
 void forward_talk(launcher::RemoteJob& job, const LaunchOptions& options);
 
 // The options of a pool for these launch options; also for the doctor.

@@ -1,4 +1,4 @@
-// What a launch says to people, through the console.
+// A launch's words to people, through the console.
 #pragma once
 #include "cmd/job/job.h"
 #include "cmd/text/console.h"

@@ -28,7 +28,8 @@ class LocalToken {
  private:
   std::string folder_, path_, text_;
 };
-// What rank 0 of the job at this loopback address has left; waits for it until the deadline.
+// The token that rank 0 of the job at this loopback address has left; waits for it until the
+// deadline.
 Result<std::string> find_local_token(const Address& at, Deadline deadline,
                                      const std::function<bool()>& cancelled);
 

@@ -320,7 +320,7 @@ void RemoteJob::State::give_up_deaf_hosts() {
       continue;
     HostLink& link = pool->host(host);
     const HostLink* carrier = link.carrier();
-    // Whatever it says comes through its carrier, which was given up: that one is to be named.
+    // Its words come through its carrier, which was given up: that one is to be named.
     if (carrier != nullptr && carrier->phase() == HostPhase::failed)
       link.carrier_gone();
     else if (const auto& by = answer_by[size_t(host)]; by && by->passed())

@@ -1,4 +1,4 @@
-// What end-to-end scripts wait with: until each of its cues, in turn, has been seen. It looks by
+// End-to-end scripts wait with this: until each of its cues, in turn, has been seen. It looks by
 // itself every 15 ms, without a process a look, for 120 s at most; a limit only says "not for
 // ever", and is no measure of anything. Code 0: seen; the pids that the last `proc` found are
 // printed. Code 1: what was waited for, and what was there at last. Code 2: usage.
@@ -7,10 +7,10 @@
 //   file PATH                there is such a file
 //   line PATH ERE [N]        N lines (1) of a file are like the expression
 //   end PID                  the process has ended (its parent may not have asked yet)
-//   proc PID ERE [N]         a process is like it, or exactly N are: "PID PARENT STATE NAME
-//   ARGUMENTS" quiet PID [HOME]         nothing of a job is left: no process (of a host in a PID
-//   namespace), no
-//                            file in /dev/shm, no half-sent binary in HOME's cache
+//   proc PID ERE [N]         a process is like it, or exactly N are (the line of one:
+//                            "PID PARENT STATE NAME ARGUMENTS")
+//   quiet PID [HOME]         nothing of a job is left: no process (of a host in a PID namespace),
+//                            no file in /dev/shm, no half-sent binary in HOME's cache
 //   status PID ERE           the launcher answers who asks for its status with text like it
 //   moves PID N              each of its ranks has begun N operations more than when it was first
 //   asked
@@ -113,7 +113,7 @@ std::vector<Process> processes(const std::string& root) {
   return found;
 }
 
-// What a look found: whether it is the cue, and what to say when it never comes.
+// The finding of a look: whether it is the cue, and what to say when it never comes.
 struct Seen {
   bool cue = false;
   std::string what;
@@ -165,7 +165,7 @@ Seen nothing_left(int pid, const std::string& home) {
   return seen;
 }
 
-// What the launcher says at its door (cmd/job/status_door.h); empty: it has none, or says nothing.
+// The launcher's words at its door (cmd/job/status_door.h); empty: it has none, or says nothing.
 std::string status_of(int pid) {
   const std::string folder = root_of(pid) + "/dev/shm/collctl-" + std::to_string(::geteuid());
   const std::string end = "-" + std::to_string(pid) + "-57a70000";
@@ -265,7 +265,7 @@ int await(const Words& words) {
     at = size_t(end - words.begin()) + 1;
     const std::function<Seen()> look = look_for(cue);
     for (;;) {
-      // What ended may have brought the cue about just before.
+      // A process may bring the cue about just before it ends.
       const bool last = over && over().cue, late = Clock::now() > until;
       const Seen seen = look();
       if (seen.cue) break;
