@@ -59,7 +59,7 @@ PRODUCT = [
     Stage("build.release", build=("release", "ci"), limit=3600),
     Stage("check.generated", ("./dev", "generate", "--check"), needs="build.release"),
     # Lanes are those of RESOURCE_LOCK in tests/CMakeLists.txt.
-    Stage("product", preset="release", chosen=of_product, needs="build.release", slots=3),
+    Stage("product", preset="release", chosen=of_product, needs="build.release", slots=4),
 ]
 GPU = [
     Stage("build.gpu", build=("release", "device_gpu", "works_gpu", "window_gpu"), needs="build.release", limit=1800),
