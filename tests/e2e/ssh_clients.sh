@@ -218,7 +218,7 @@ setup() {
 }
 
 setup
-all_clients good
+both_clients good
 both_clients keys
 silent_agent
 both_clients host_keys
