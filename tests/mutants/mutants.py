@@ -1,51 +1,48 @@
 #!/usr/bin/env python3
-"""Would the tests notice? Mutants of the product, each built alone and run against the tests.
+"""Would the tests notice? Mutants of the product, each built and run against the tests in a copy of the tree of its own.
 
-usage: mutants.py [N] [SEED] [--only REGEX] [--part K/M] [--unit]
+usage: mutants.py [N] [SEED] [--only REGEX] [--jobs J] [--results FILE] [--list] [--check]
 
-The rows of table.txt come first; then mutants are drawn by the seed from all lines of the product, to N altogether. What is
-drawn depends on the text of a line alone, so that changes elsewhere draw no others. --only: of files whose path matches;
---part: every Mth of them from the Kth on, for M copies of this tree on a machine of many cores; --unit: no cli and e2e
-tests for what the unit tests let through.
+The rows of table.txt, then N mutants drawn by the seed from all lines of the product. What is drawn depends on the text of
+a line alone, so that changes elsewhere draw no others. A mutant meets the unit tests of its layer, those beside it first,
+then the simulation, the tests of cli and the unit tests above. --only: of files whose path matches; --jobs: so many at a
+time (one a core); --results: a line of JSON for each, as it ends, and those that are there already are not tried again.
 """
 import argparse
 import hashlib
-import itertools
 import json
 import os
 import pathlib
+import queue
 import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-COPY = ROOT / "build/mutants"  # a copy of the tree: nobody's own files are changed
+COPY = ROOT / "build/mutants"  # a copy of the tree, built without any mutant: nobody's own files are changed
 BUILD = COPY / "build/mutants"
 LAYERS = ("base", "topology", "kernels", "transport", "runtime", "launcher", "cmd")
-SECONDS = 900  # of one test program; a mutant that hangs is caught
+SILENT = 120  # seconds without a test that ends: a mutant that hangs is caught
+SIM_SECONDS = 300
 
-# A mutant may signal every process or remove every file that it can: it has processes and a network of its own, whose ports
-# no other uses up, and for unit tests a file system that is read only but for the build. The shell stays, as the init that
-# orphans come to.
-ALONE = ["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "--mount-proc", "sh", "-c"]
-OWN_FILES = """ip link set lo up && mount -t tmpfs none /tmp && mount -t tmpfs none /dev/shm && mount --bind "$0" "$0" &&
-mount -o remount,bind,ro / && cd "$0/tests" && { "$@"; exit $?; }"""
+# Each job has a copy of that copy and sees it at the same path, so that nothing is configured again. A mutant may signal
+# every process or remove every file that it can: it has processes and a network of its own, whose ports no other uses up,
+# and a file system that is read only but for its copy. The shell stays, as the init that orphans come to.
+IN_COPY = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"']
+ALONE = ["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
+         """ip link set lo up && mount --bind "$0" "$1" && mount -t tmpfs none /tmp && mount -t tmpfs none /dev/shm &&
+mount -o remount,bind,ro / && cd "$1/build/mutants/tests" && shift && { "$@"; exit $?; }"""]
 
-# Scripts that run what a folder is about.
-SCRIPTS = {
-    "base": "local_jobs|remote_faults|doors",
-    "topology": "doctor_topo",
-    "kernels": "matrix|local_jobs",
-    "transport": "local_jobs|ib_jobs|net_plugin",
-    "runtime": "local_jobs|ib_jobs|net_plugin|window_test",
-    "launcher": "local_jobs|remote_jobs|remote_faults|adopt_join|ssh_clients",
-    "cmd": "local_jobs|remote_jobs|remote_faults|docs_examples|doctor_topo|rails|check",
-}
+# After a layer's own unit tests, the simulation and cli: the unit tests of what stands on it.
+ABOVE = {"base": ["test_launcher", "test_transport", "test_cmd"], "topology": ["test_cmd"],
+         "kernels": ["test_runtime"], "transport": ["test_runtime", "test_runtime_ib", "test_runtime_network"],
+         "runtime": ["test_runtime_ib", "test_runtime_network", "test_cmd"], "launcher": ["test_cmd"], "cmd": []}
 
 # What may become of a line; of code alone, texts and comments are masked.
 SWAPS = [(rf" {a} ", f" {b} ") for a, b in (
@@ -151,10 +148,6 @@ def run(command, **more):
     return subprocess.run(command, capture_output=True, text=True, errors="replace", **more)
 
 
-def build(*targets):
-    return run(["ninja", "-C", str(BUILD), *targets])
-
-
 def copy_tree():
     """Files that differ; the builder sees no others as changed."""
     names = run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT).stdout.split("\0")
@@ -179,158 +172,144 @@ def near(path):
     return sorted(f.stem for f in folder.rglob("test_*.cc"))
 
 
-def failing_test(program, seconds, filters):
-    """None, or the name of the first test that fails."""
-    report = BUILD / f"{program.name}.xml"
-    report.unlink(missing_ok=True)
-    try:
-        code = run([*ALONE, OWN_FILES, str(BUILD), str(program), "-#", "--abort", "-r", "xml", "-o", str(report), filters],
-                   timeout=seconds).returncode
-    except subprocess.TimeoutExpired:
-        code = 124
-    if code in (0, 77):  # 77: this machine cannot do some of them
-        return None
-    names = re.findall(r'<TestCase name=("[^"]*")', report.read_text(errors="replace")) if report.exists() else []
-    return ElementTree.fromstring(f"<a n={names[-1]}/>").get("n") if names else f"exit code {code}"
-
-
-def caught_by(program, path, seconds):
-    first = near(path)
-    for filters in (",".join(f"[#{f}]~[.]" for f in first), "".join(f"~[#{f}]" for f in first) + "~[.]"):
-        name = failing_test(program, seconds, filters)
-        # Whoever fails only now and then has caught nothing.
-        if name and (name.startswith("exit code") or
-                     failing_test(program, seconds, re.sub(r"([\\,\[])", r"\\\1", name))):
-            return name
-    return None
-
-
-def targets_of(path):
+def programs_of(path):
     layer = path.split("/")[0]
+    own = [f"test_{layer}"]
     if path.startswith("base/drivers/"):
-        return ["test_transport"]  # with drivers to be found
+        own = ["test_transport"]  # with drivers to be found
     if path.startswith("kernels/cuda/") and path.endswith((".cu", ".cuh")):
         return ["test_gpu_kernels"]
     if layer == "runtime" and re.search("collnet|network_reduction|fabric", path):
-        return ["test_runtime_network", "test_runtime"]
+        own = ["test_runtime_network", "test_runtime"]
     if path.startswith("runtime/one_sided/rdma") or path.startswith("transport/net/ib/one_sided/"):
-        return ["test_runtime_ib", f"test_{layer}"]
-    return [f"test_{layer}"]
+        own = ["test_runtime_ib", f"test_{layer}"]
+    return list(dict.fromkeys(own + ["test_sim", "test_cli"] + ABOVE[layer]))
 
 
-def failing_script(layer):
-    """None, or the script (or cli) that fails."""
-    ran = run([*ALONE, 'ip link set lo up; "$@"; exit $?', "sh", "ctest", "--stop-on-failure", "-R", f"^(cli|e2e[.]({SCRIPTS[layer]}))$"], cwd=BUILD)
-    failed = re.findall(r"Test +#\d+: (\S+) .*(?:Failed|Timeout|Exception)", ran.stdout)
-    return failed[0] if failed else None
+class Tree:
+    """A job's copy of the copy, and what is run there."""
+
+    left_out = {}  # of each program: what fails without a mutant, too, and catches nothing
+    lock = threading.Lock()
+
+    def __init__(self, number):
+        self.path = COPY.with_name(f"mutants.{number}")
+        self.report = self.path / "report.xml"
+        self.mutant = None
+
+    def as_without(self):
+        """Whatever a mutant, its build and its tests left is as in COPY again, times and all."""
+        def under(top):
+            return {os.path.relpath(os.path.join(where, name), top) for where, folders, names in os.walk(top)
+                    for name in names + [f for f in folders if os.path.islink(os.path.join(where, f))]}
+
+        def look(file):
+            stat = file.lstat()
+            return stat.st_size, stat.st_mtime_ns, stat.st_mode
+
+        names = under(COPY)
+        for name in under(self.path) - names:
+            (self.path / name).unlink()
+        for name in names:
+            here, there = self.path / name, COPY / name
+            if not os.path.lexists(here) or look(here) != look(there):
+                here.parent.mkdir(parents=True, exist_ok=True)
+                here.unlink(missing_ok=True)
+                shutil.copy2(there, here, follow_symlinks=False)
+
+    def put(self, mutant):
+        self.mutant = mutant
+        (self.path / mutant.path).write_text(mutant.text())
+
+    def build(self, target):
+        return run([*IN_COPY, str(self.path), str(COPY), "ninja", "-j4", "-C", str(BUILD), target]).returncode == 0
+
+    def failing_test(self, program, filters):
+        """None, or the name of the first test that fails."""
+        command = [*ALONE, str(self.path), str(COPY), str(BUILD / "tests" / program)]
+        if program == "test_sim":
+            try:
+                ran = run([*command, "--seeds", "300"], timeout=SIM_SECONDS)
+            except subprocess.TimeoutExpired:
+                return "no end"
+            why = re.search(r"FAILED: test_sim (.*)|what\(\): (.*)", ran.stdout + ran.stderr)
+            return (why[0] if why else f"exit code {ran.returncode}") if ran.returncode else None
+        self.report.unlink(missing_ok=True)
+        with subprocess.Popen([*command, "-#", "--abort", "-r", "xml", "-o", str(COPY / "report.xml"), filters],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            size, since = -1, time.monotonic()
+            while process.poll() is None:
+                now = self.report.stat().st_size if self.report.exists() else -1
+                if now != size:
+                    size, since = now, time.monotonic()
+                if time.monotonic() - since > SILENT:
+                    process.kill()
+                time.sleep(0.1)
+            code = process.returncode
+        if code in (0, 77):  # 77: this machine cannot do some of them
+            return None
+        names = re.findall(r'<TestCase name=("[^"]*")', self.report.read_text(errors="replace")) if self.report.exists() else []
+        return ElementTree.fromstring(f"<a n={names[-1]}/>").get("n") if names else f"exit code {code}"
+
+    def catches(self, program, filters):
+        """None, or the test that fails with the mutant each time, and never without it."""
+        while True:
+            with self.lock:
+                but = "".join(f"~{test}" for test in sorted(self.left_out.get(program, ())))
+            name = self.failing_test(program, ",".join(part + but for part in filters.split(",")))
+            if not name:
+                return None
+            test = name if name.startswith("exit code") else '"' + re.sub(r'([\\,\["])', r"\\\1", name) + '"'
+            alone = filters if name.startswith("exit code") or program == "test_sim" else test
+            if not self.failing_test(program, alone):
+                print(f"not each time: {program}: {name}", flush=True)
+                return None
+            mutant = self.mutant
+            self.as_without()
+            fails = self.failing_test(program, alone)
+            if not fails:
+                return name
+            if alone is not test:
+                sys.exit(f"mutants: without any mutant {program} fails: {fails}")
+            print(f"left out, it fails without a mutant, too: {program}: {name}", flush=True)
+            with self.lock:
+                self.left_out.setdefault(program, set()).add(test)
+            self.put(mutant)
+            if not self.build(f"tests/{program}"):
+                sys.exit(f"mutants: {program} was built once and is not again, with\n{mutant}")
+
+    def judge(self, mutant):
+        """What became of it, the program and the test that caught it."""
+        self.as_without()
+        self.put(mutant)
+        for program in programs_of(mutant.path):
+            if program == "test_cli" and not self.build("collctl") or not self.build(f"tests/{program}"):
+                return "does not compile", "", ""
+            first = near(mutant.path)
+            own = program == f"test_{mutant.layer()}"
+            for filters in ([",".join(f"[#{f}]~[.]" for f in first), "".join(f"~[#{f}]" for f in first) + "~[.]"]
+                            if own and first else ["~[.]"]):
+                if by := self.catches(program, filters):
+                    return "caught", program, by
+        return "survived", "", ""
 
 
-def library_of(path):
-    """The library that a source belongs to (CMakeLists.txt): its layer's, or that of its own row of kernels/cpu and kernels/cuda*."""
-    rows = [l.split(":")[0] for l in (ROOT / "folders.txt").read_text().split("\n") if re.match("[a-z]", l)]
-    row = max((r for r in rows if path.startswith(r + "/")), key=len)
-    return "collctl_" + (row.replace("/", "_") if re.match("kernels/(cpu|cuda)", row) else row.split("/")[0])
-
-
-def prepare(mutants, unit_only, names):
-    """Builds what the mutants need; how long each suite takes without any. What fails then would catch them all."""
-    targets = sorted({t for m in mutants for t in targets_of(m.path)})
-    ran = subprocess.CompletedProcess("", 0, "", "")
-    if not (BUILD / "build.ninja").exists():
-        ran = run(["cmake", "--preset", "mutants"], cwd=COPY)
+def prepare(mutants, jobs):
+    """COPY with all that the mutants need, and a tree for each job."""
+    (BUILD / "tests").mkdir(parents=True, exist_ok=True)
+    ran = run([*ALONE, *[str(COPY)] * 2, "true"])
+    if ran.returncode != 0:
+        sys.exit(f"mutants: they run in namespaces of their own, which are not allowed here: {ran.stderr.strip()}")
+    ran = run(["cmake", "--preset", "mutants"], cwd=COPY)
     if ran.returncode == 0:
-        ran = build("-k", "0", *(targets if unit_only else ["all"]))
+        targets = {f"tests/{p}" for m in mutants for p in programs_of(m.path)}
+        ran = run(["ninja", "-C", str(BUILD), *sorted(targets), *(["collctl"] if "tests/test_cli" in targets else [])])
     if ran.returncode != 0:
         sys.exit(f"mutants: what has no mutant does not build:\n{ran.stdout[-4000:]}{ran.stderr[-4000:]}")
-    # What has once passed in this very tree is not run again.
-    tree = hashlib.sha256(repr([(n, (COPY / n).read_bytes()) for n in sorted(names)]).encode()).hexdigest()
-    passed = BUILD / "without.json"
-    known = json.loads(passed.read_text()) if passed.exists() else {}
-    seconds = known["seconds"] if known.get("tree") == tree else {}
-    checks = [(t, lambda t=t: failing_test(BUILD / "tests" / t, 3600, "~[.]")) for t in targets]
-    checks += [(layer, lambda layer=layer: failing_script(layer)) for layer in {m.layer() for m in mutants} if not unit_only]
-    def without(named):
-        name, check = named
-        began = time.monotonic()
-        return name, check(), time.monotonic() - began
-
-    def missing(unit):
-        return [c for c in checks if c[0] not in seconds and c[0].startswith("test_") == unit]
-
-    # Scripts make hosts of the same names: one at a time.
-    with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 4)) as several:
-        for name, why, took in itertools.chain(several.map(without, missing(True)), map(without, missing(False))):
-            if why:
-                sys.exit(f"mutants: without any mutant {name} fails: {why}")
-            seconds[name] = took
-            print(f"without mutants: {name}, {took:.0f} s", flush=True)
-    passed.write_text(json.dumps({"tree": tree, "seconds": seconds}))
-    return seconds
-
-
-def compiled(mutant):
-    """The mutant's own object, or None. Its flags are those of its library, which it is linked before: with -fPIC no
-    optimization looks into another function, so that all callers, those in its batch too, come to the mutant."""
-    library = f"CMakeFiles/{library_of(mutant.path)}.dir/"
-    entries = json.loads((BUILD / "compile_commands.json").read_text())
-    command = next(e["command"] for e in sorted(entries, key=lambda e: not e["file"].endswith("/" + mutant.path))
-                   if library in e["command"])
-    source, to = BUILD / "mutant.cc", BUILD / "mutant.o"
-    source.write_text(mutant.text())
-    command = re.sub(r" -o \S+ -c \S+$", "", command.replace("-Werror", ""))
-    ran = run(f"{command} -w -O0 -o {to} -c {source}", shell=True, cwd=BUILD)
-    return to if ran.returncode == 0 else None
-
-
-def linked(target, to, mutant_object):
-    command = run(["ninja", "-C", str(BUILD), "-t", "commands", "-s", target]).stdout.strip().split("\n")[-1]
-    command = command.replace(f" -o {target} ", f" -o {to} -Wl,-z,muldefs ")
-    return run(re.sub(r" (\S+\.o) ", rf" {mutant_object} \1 ", command, count=1), shell=True, cwd=BUILD).returncode == 0
-
-
-def by_itself(mutant, unit_only, seconds):
-    """A mutant of a source: one file compiled, one program linked."""
-    mutant_object = compiled(mutant)
-    if not mutant_object:
-        return "does not compile", ""
-    for target in targets_of(mutant.path):
-        program = BUILD / "tests" / "mutant"
-        if not linked(f"tests/{target}", "tests/mutant", mutant_object):
-            return "does not compile", ""
-        if by := caught_by(program, mutant.path, 60 + 3 * seconds.get(target, SECONDS)):
-            return "caught", by
-    if unit_only:
-        return "survived", ""
-    product, kept = BUILD / "collctl", BUILD / "collctl.kept"
-    shutil.copy2(product, kept)
-    try:
-        if not linked("collctl", "collctl", mutant_object):
-            return "does not compile", ""
-        by = failing_script(mutant.layer())
-        return ("caught", by) if by else ("survived", "")
-    finally:
-        kept.replace(product)
-
-
-def in_the_tree(mutant, unit_only, seconds):
-    """A mutant of a header, which many sources read."""
-    file = COPY / mutant.path
-    original = file.read_text()
-    try:
-        file.write_text(mutant.text())
-        for target in targets_of(mutant.path):
-            if build(target).returncode != 0:
-                return "does not compile", ""
-            if by := caught_by(BUILD / "tests" / target, mutant.path, 60 + 3 * seconds.get(target, SECONDS)):
-                return "caught", by
-        if unit_only:
-            return "survived", ""
-        if build("all").returncode != 0:
-            return "does not compile", ""
-        by = failing_script(mutant.layer())
-        return ("caught", by) if by else ("survived", "")
-    finally:
-        file.write_text(original)
+    trees = queue.SimpleQueue()
+    for number in range(jobs):
+        trees.put(Tree(number))
+    return trees
 
 
 def main():
@@ -338,50 +317,66 @@ def main():
     parser.add_argument("number", type=int, nargs="?", default=150)
     parser.add_argument("seed", type=int, nargs="?", default=1)
     parser.add_argument("--only", default="")
-    parser.add_argument("--part", default="1/1")
-    parser.add_argument("--unit", action="store_true")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--results", type=pathlib.Path)
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--check", action="store_true", help="only that the table's lines are there")
     options = parser.parse_args()
     if os.geteuid() != 0 and not (options.list or options.check):
         sys.exit("mutants: they run in namespaces of their own, which needs root")
-    table = read_table(ROOT / "tests/mutants/table.txt")
+    rows = read_table(ROOT / "tests/mutants/table.txt")
     if options.check:
         return 0
-    equivalent = {m.key(): m for m in table if m.why}
-    tree = copy_tree()
-    names = sorted(n for n in tree if n.split("/")[0] in LAYERS and re.search(options.only, n)
+    table = [m for m in rows if not m.why and re.search(options.only, m.path)]
+    names = sorted(n for n in copy_tree() if n.split("/")[0] in LAYERS and re.search(options.only, n)
                    and n != "cmd/main.cc")  # no library's
     files = [n for n in names if n.endswith((".cc", ".cu")) or (n.startswith("kernels/") and n.endswith((".h", ".cuh")))]
-    drawn = sorted(all_mutants(files),
+    known = {m.key() for m in rows}
+    drawn = sorted((m for m in all_mutants(files) if m.key() not in known),
                    key=lambda m: hashlib.sha256(repr((options.seed, *m.key())).encode()).digest())
-    queue = [m for m in table if not m.why and re.search(options.only, m.path)]
-    mine = {m.key() for m in queue}
-    queue += [m for m in drawn if m.key() not in mine]
-    part, parts = (int(n) for n in options.part.split("/"))
-    if not 1 <= part <= parts:
-        parser.error(f"--part {options.part}: the first number is one of 1 to the second")
-    number = len(range(part - 1, options.number, parts))
-    if not options.list:
-        seconds = prepare(queue[:options.number], options.unit, tree)
-    counts, survivors, done = {layer: Counter() for layer in LAYERS}, [], 0
-    for mutant in queue[part - 1::parts]:
-        if done == number:
-            break
-        began = time.monotonic()
-        if options.list:
-            verdict, by = "listed", ""
-        elif mutant.key() in equivalent:
-            verdict, by = "equivalent", equivalent[mutant.key()].why
-        else:
-            way = by_itself if mutant.path.endswith(".cc") else in_the_tree
-            verdict, by = way(mutant, options.unit, seconds)
-        counts[mutant.layer()][verdict] += 1
-        done += verdict != "does not compile"
-        if verdict == "survived":
-            survivors.append(mutant)
-        print(f"{done:4} {verdict}{f' ({by})' if by else ''}, {time.monotonic() - began:.0f} s: {mutant}\n", flush=True)
-    columns = ("caught", "survived", "equivalent", "does not compile")
+    if options.list:
+        print(*table, *drawn[:options.number], sep="\n\n")
+        return 0
+    trees = prepare(table + drawn[:options.number], options.jobs)
+    done = [json.loads(line) for line in options.results.open()] if options.results and options.results.exists() else []
+    before = {tuple(d["mutant"]): d for d in done}
+    counts, survivors, lock = {layer: Counter() for layer in LAYERS}, [], threading.Lock()
+    left = iter(drawn)
+
+    def settle(mutant):
+        """Returns whether it compiles."""
+        said = before.get(mutant.key())
+        if not said:
+            tree, began = trees.get(), time.monotonic()
+            try:
+                verdict, program, by = tree.judge(mutant)
+            finally:
+                trees.put(tree)
+            said = {"verdict": verdict, "program": program, "by": by, "seconds": round(time.monotonic() - began),
+                    "mutant": mutant.key()}
+        with lock:
+            counts[mutant.layer()][said["verdict"]] += 1
+            if said["verdict"] == "survived":
+                survivors.append(mutant)
+            if mutant.key() not in before:
+                print("{verdict} {program} {by}, {seconds} s: ".format(**said) + f"{mutant}\n", flush=True)
+                if options.results:
+                    with options.results.open("a") as file:
+                        print(json.dumps(said), file=file)
+        return said["verdict"] != "does not compile"
+
+    def settle_one_drawn(_):
+        while True:
+            with lock:
+                mutant = next(left, None)
+            if mutant is None or settle(mutant):
+                return
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for ended in [*[pool.submit(settle, m) for m in table],
+                      *[pool.submit(settle_one_drawn, i) for i in range(options.number)]]:
+            ended.result()
+    columns = ("caught", "survived", "does not compile")
     print(f"{'folder':12}" + "".join(f"{c:>18}" for c in columns))
     for layer in LAYERS:
         print(f"{layer:12}" + "".join(f"{counts[layer][c]:18}" for c in columns))
