@@ -3,8 +3,8 @@
 
 usage: mutants.py [N] [SEED] [--only REGEX] [--jobs J] [--results FILE] [--list] [--check]
 
-The rows of table.txt, then N mutants drawn by the seed from all lines of the product. What is drawn depends on the text of
-a line alone, so that changes elsewhere draw no others. A mutant meets the unit tests of its layer, those beside it first,
+The rows of table.txt, then N mutants drawn by the seed from all lines of the product. A draw depends on the text of a
+line alone, so that changes elsewhere draw no others. A mutant meets the unit tests of its layer, those beside it first,
 then the simulation, the tests of cli and the unit tests above. --only: of files whose path matches; --jobs: so many at a
 time (one a core); --results: a line of JSON for each, as it ends, and those that are there already are not tried again.
 """
@@ -198,7 +198,7 @@ class Tree:
         self.mutant = None
 
     def as_without(self):
-        """Whatever a mutant, its build and its tests left is as in COPY again, times and all."""
+        """Everything that a mutant, its build and its tests left is as in COPY again, times and all."""
         def under(top):
             return {os.path.relpath(os.path.join(where, name), top) for where, folders, names in os.walk(top)
                     for name in names + [f for f in folders if os.path.islink(os.path.join(where, f))]}
@@ -279,7 +279,7 @@ class Tree:
                 sys.exit(f"mutants: {program} was built once and is not again, with\n{mutant}")
 
     def judge(self, mutant):
-        """What became of it, the program and the test that caught it."""
+        """The verdict, the program and the test that caught it."""
         self.as_without()
         self.put(mutant)
         for program in programs_of(mutant.path):
