@@ -196,8 +196,22 @@ class Builder {
       const int at = add_node(NodeKind::net, host, net.dev.value_or(-1), cpu);
       nets_seen_[{host, net.name}] = at;
       fill_net(graph_.nodes[size_t(at)], net);
+      number_port(graph_.nodes[size_t(at)], nic_node);
       connect_both(nic_node, at, LinkKind::net, graph_.nodes[size_t(at)].net_gbps);
       graph_.nets.push_back(at);
+    }
+  }
+
+  // Newer cards show each port as a PCI function whose only port is 1, with the card's GUID: two
+  // devices of one card are two ports. (The port that several cards of one GUID share, one for each
+  // socket of the host, stays one.)
+  void number_port(Node& node, int nic_node) {
+    const Node& card = graph_.nodes[size_t(nic_node)];
+    if (node.guid == 0 || card.id == 0) return;
+    for (const GraphLink& link : card.links) {
+      const Node& other = graph_.nodes[size_t(link.to)];
+      if (other.kind == NodeKind::net && other.guid == node.guid)
+        node.port = std::max(node.port, other.port + 1);
     }
   }
 
