@@ -86,7 +86,10 @@ class Inspector {
       check_fabric(found);
       check_ports(found);
       if (pci.vendor && pci.device) models_[*pci.vendor << 16 | *pci.device].push_back(found);
-      return known ? own.gbps : 0;
+      if (known) return own.gbps;
+      // Of unknown width: one lane is the least that it can have.
+      const Bandwidth least = pci_bandwidth(pci.link_speed, 1);
+      return least.assumed.empty() ? least.gbps : 0;
     }
     double widest = 0;
     for (const Pci& child : pci.children) widest = std::max(widest, collect(child, host));

@@ -49,6 +49,19 @@ TEST_CASE("equal devices, two that differ, and halves are nobody's fault") {
             .empty());
 }
 
+TEST_CASE("a device of unknown width has one lane at least: a slower uplink above it is marked") {
+  const std::string device = card("a4", 0, 0, 18);
+  const auto below = [&](const std::string& speed) {
+    return look(chip("<pci busid=\"0000:a1:00.0\" class=\"0x060400\" link_speed=\"" + speed +
+                     "\" link_width=\"1\">" + device + "</pci>\n"));
+  };
+  const auto odd = below("2.5 GT/s PCIe");
+  REQUIRE(odd.size() == 1);
+  CHECK(odd[0].device == *parse_bus_id("0000:a1:00.0"));
+  CHECK(odd[0].mark == "slower than the 3 GB/s below");
+  CHECK(below("32.0 GT/s PCIe").empty());
+}
+
 TEST_CASE("a switch with an uplink slower than a device below it is marked") {
   const auto odd = look(data_text(data_path("oci-bm-gpu-h100-8-topo.xml")));
   REQUIRE(odd.size() == 8);  // the outer switches say 5.0 GT/s
