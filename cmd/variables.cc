@@ -35,7 +35,10 @@ NcclVariables nccl_variables() {
     const auto knobs = base::knobs();
     const auto knob = std::find_if(knobs.begin(), knobs.end(),
                                    [&](const base::Knob& k) { return name == k.nccl_name; });
-    if (knob == knobs.end())
+    // The files that it names have been read.
+    if (name == "NCCL_CONF_FILE")
+      found.honoured.push_back(name);
+    else if (knob == knobs.end())
       found.without_effect.push_back(name);
     else
       (base::knob_value(knob->id).variable == name ? found.honoured : found.overridden)

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cerrno>
 
+#include "base/env.h"
 #include "base/format.h"
 #include "base/host_devices.h"
 
@@ -139,6 +140,15 @@ Result<std::vector<InterfaceFact>> interface_facts() {
   return facts;
 }
 
+// " NAME=VALUE", by the variable that the user has set and the file that it stands in.
+std::string said(base::KnobId id, const char* name, const std::string& value) {
+  if (value.empty()) return "";
+  const base::KnobValue known = base::knob_value(id);
+  const bool from_it = !known.variable.empty() && known.text == value;
+  return format(" {}={}{}", from_it ? known.variable : name, value,
+                from_it && !known.file.empty() ? format(" ({})", known.file) : "");
+}
+
 }  // namespace
 
 Result<std::vector<Interface>> find_interfaces(const std::string& ifname_list,
@@ -158,8 +168,8 @@ Result<std::vector<Interface>> find_interfaces(const std::string& ifname_list,
                     f.up ? "" : ", down");
   return Error(ErrorCode::unavailable,
                format("no network interface matches{}{}; this host has: {}",
-                      ifname_list.empty() ? "" : " COLLCTL_SOCKET_IFNAME=" + ifname_list,
-                      family.empty() ? "" : " COLLCTL_SOCKET_FAMILY=" + family,
+                      said(base::KnobId::socket_ifname, "COLLCTL_SOCKET_IFNAME", ifname_list),
+                      said(base::KnobId::socket_family, "COLLCTL_SOCKET_FAMILY", family),
                       there.empty() ? "none" : there),
                "choose one with COLLCTL_SOCKET_IFNAME");
 }

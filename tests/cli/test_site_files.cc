@@ -103,6 +103,20 @@ TEST_CASE("site files are honoured by plan, topo and runs", "[cli]") {
   CHECK(has(doctor.err, "NCCL_BUFFSIZE (" + home.conf + ") = 'much': expected a size"));
 }
 
+TEST_CASE("a named site file is obeyed and not called without effect; errors name what it set",
+          "[cli]") {
+  const Home home;
+  const std::string named = home.conf + ".site";
+  Home::write(named, "NCCL_SOCKET_IFNAME=nonexist0\n");
+  const std::string with = home.home + " NCCL_CONF_FILE=" + named;
+  const Ran ran = run_collctl("run -n 2 allreduce -b 1K -e 1K --iters 1", with);
+  CHECK(ran.code == 3);
+  CHECK_FALSE(has(ran.err, "without effect"));
+  CHECK(has(ran.err, "no network interface matches NCCL_SOCKET_IFNAME=nonexist0 (" + named + ")"));
+  const json env = json::parse(run_collctl("env --json", with).out);
+  CHECK(env["nccl_variables"]["without_effect"] == json::array());
+}
+
 TEST_CASE("NCCL's variables that do nothing are told once, with their file", "[cli]") {
   const Home home;
   Home::write(home.conf, "NCCL_NVLS_ENABLE=1\n");
