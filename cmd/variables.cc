@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "base/site_files.h"
 #include "launcher/adopt/adopt.h"
+#include "runtime/request/choices.h"
 
 namespace collctl::cmd {
 namespace {
@@ -60,6 +61,13 @@ Status look_at_variables(const ParsedLine& line, Console& console) {
   COLL_TRY(base::site_files_status());
   if (!speaks(line)) return {};
   note_site_files(console);
+  for (const base::KnobId id : {base::KnobId::algo, base::KnobId::proto}) {
+    const base::KnobValue value = base::knob_value(id);
+    if (!value.variable.starts_with("NCCL_")) continue;
+    if (const std::string words = runtime::nccl_list(value.text).left_out; !words.empty())
+      console.note(format("{} = '{}': {} is for NCCL alone and left out here", value.origin,
+                          value.text, words));
+  }
   const std::vector<std::string> idle = nccl_variables().without_effect;
   if (idle.empty() || line.has("vs")) return {};
   std::string names;

@@ -49,7 +49,9 @@ Result<PlanSpec> interpret_plan(const ParsedLine& line) {
   spec.collective = find_bench_op(line.text("op")).value_or(BenchOp());  // parse() has checked it
   COLL_ASSIGN(spec.sizes, interpret_plan_sizes(line, spec.collective));
   const auto requested = [&](const char* option, KnobId knob) {
-    return line.has(option) ? line.text(option) : base::knob_text(knob);
+    if (line.has(option)) return line.text(option);
+    const base::KnobValue value = base::knob_value(knob);
+    return value.variable.starts_with("NCCL_") ? runtime::nccl_list(value.text).ours : value.text;
   };
   COLL_ASSIGN(spec.choices, runtime::parse_choices(requested("algo", KnobId::algo),
                                                    requested("proto", KnobId::proto),

@@ -1,5 +1,6 @@
 #include "runtime/request/choices.h"
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -50,7 +51,29 @@ Result<uint32_t> parse_list(const std::string& text, const char* what, int known
   return mask;
 }
 
+// Algorithms of NCCL that none of ours stands for.
+constexpr std::string_view kForeign[] = {"nvls", "nvlstree", "pat", "collnetdirect",
+                                         "collnetchain"};
+
 }  // namespace
+
+NcclList nccl_list(const std::string& text) {
+  if (text.find(':') != std::string::npos) return {"", text};
+  const std::string list = normal(text);
+  const size_t first = list.starts_with('^') ? 1 : 0;
+  NcclList found;
+  for (size_t at = first; at <= list.size();) {
+    const size_t comma = std::min(list.find(',', at), list.size());
+    const std::string word = list.substr(at, comma - at);
+    at = comma + 1;
+    const bool foreign = std::ranges::find(kForeign, word) != std::end(kForeign);
+    std::string& to = foreign ? found.left_out : found.ours;
+    to += (to.empty() ? "" : ",") + word;
+  }
+  if (found.left_out.empty()) return {text, ""};
+  if (first != 0 && !found.ours.empty()) found.ours.insert(0, 1, '^');
+  return found;
+}
 
 Result<Choices> parse_choices(const std::string& algo, const std::string& proto, int channels) {
   Choices choices;

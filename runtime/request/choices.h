@@ -24,4 +24,11 @@ struct Choices {
 // everything.
 Result<Choices> parse_choices(const std::string& algo, const std::string& proto, int channels);
 
+// A list from NCCL_ALGO or NCCL_PROTO: what of it is for the algorithms here (empty: all are
+// allowed), and the words that only NCCL knows, of its per-collective form ("allreduce:tree") all.
+struct NcclList {
+  std::string ours, left_out;
+};
+NcclList nccl_list(const std::string& text);
+
 }  // namespace collctl::runtime

@@ -35,8 +35,12 @@ Result<uint32_t> slot_bytes(KnobId id, uint32_t planned, uint32_t slots) {
 
 // What is wrong with a variable says which one it is: nobody has typed it for this run.
 Result<Choices> read_choices(const CommOptions& options) {
-  const base::KnobValue algo = base::knob_value(KnobId::algo);
-  const base::KnobValue proto = base::knob_value(KnobId::proto);
+  base::KnobValue algo = base::knob_value(KnobId::algo);
+  base::KnobValue proto = base::knob_value(KnobId::proto);
+  // The user's choice for NCCL may speak of what only NCCL has; the command has told what is left
+  // out.
+  for (base::KnobValue* each : {&algo, &proto})
+    if (each->variable.starts_with("NCCL_")) each->text = nccl_list(each->text).ours;
   if (options.algo.empty()) COLL_TRY_IN(parse_choices(algo.text, "", 0), algo.origin);
   if (options.proto.empty()) COLL_TRY_IN(parse_choices("", proto.text, 0), proto.origin);
   return parse_choices(options.algo.empty() ? algo.text : options.algo,

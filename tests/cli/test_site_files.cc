@@ -117,6 +117,20 @@ TEST_CASE("a named site file is obeyed and not called without effect; errors nam
   CHECK(env["nccl_variables"]["without_effect"] == json::array());
 }
 
+TEST_CASE("what NCCL alone has is left out of its lists with one note, and not of ours", "[cli]") {
+  const Home home;
+  const Ran ran = run_collctl("run -n 2 allreduce -b 1K -e 1K --iters 1",
+                              home.home + " NCCL_ALGO=^NVLS,NVLSTree");
+  CHECK(ran.code == 0);
+  CHECK(ran.err ==
+        "collctl: note: NCCL_ALGO = '^NVLS,NVLSTree': nvls,nvlstree is for NCCL alone and left out "
+        "here\n");
+  const Ran ours =
+      run_collctl("run -n 2 allreduce -b 1K -e 1K --iters 1", home.home + " COLLCTL_ALGO=^NVLS");
+  CHECK(ours.code == 2);
+  CHECK(has(ours.err, "'nvls' is unknown"));
+}
+
 TEST_CASE("NCCL's variables that do nothing are told once, with their file", "[cli]") {
   const Home home;
   Home::write(home.conf, "NCCL_NVLS_ENABLE=1\n");
