@@ -19,6 +19,7 @@
 
 #include "base/fd.h"
 #include "base/first_line.h"
+#include "base/interface_choice.h"
 
 namespace collctl::base {
 namespace {
@@ -121,6 +122,7 @@ std::vector<NetInterface> net_interfaces() {
     const std::string text = address_text(at->ifa_addr);
     if (!text.empty()) found->addresses.push_back({text, prefix_bits(at->ifa_netmask)});
   }
+  judge_interfaces(interfaces, interface_links());
   return interfaces;
 }
 

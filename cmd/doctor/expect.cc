@@ -30,7 +30,7 @@ std::vector<const base::RdmaPort*> active_ports(const HostFacts& facts) {
 std::vector<const base::NetInterface*> outer_interfaces(const HostFacts& facts) {
   std::vector<const base::NetInterface*> list;
   for (const base::NetInterface& each : facts.interfaces)
-    if (each.up && !each.loopback && !each.addresses.empty()) list.push_back(&each);
+    if (each.aside.empty()) list.push_back(&each);
   return list;
 }
 

@@ -40,7 +40,7 @@ bool is_link_local(const std::string& address) {
 // The rule by which the transports choose interfaces; who has named some has them all.
 bool carries_data(const base::NetInterface& interface, bool named) {
   if (!interface.up || interface.loopback) return false;
-  return named || !base::is_inner_interface(interface.name);
+  return named || interface.aside.empty();
 }
 
 const char* remedy_of(ReachEnd end) {

@@ -42,15 +42,25 @@ RailNic nic_of(const IbPort& port) {
 Status find_interfaces_of_host(const RailNicFilter& filter, RailHost& found) {
   const bool named = !filter.interfaces.empty();
   std::string names = filter.interfaces;
-  if (!named)
+  const auto facts = base::net_interfaces();
+  const bool any = std::ranges::any_of(facts, [](const auto& each) { return each.aside.empty(); });
+  // A host may have no way but a tunnel.
+  if (!named && !any)
     for (const std::string_view inner : base::kInnerInterfaces)
       names += format("{}{}", names.empty() ? "^" : ",", inner);
+  if (!named && any) {
+    for (const base::NetInterface& each : facts) {
+      if (each.aside.empty()) continue;
+      names += format("{}{}", names.empty() ? "^=" : ",", each.name);
+      if (each.up && !each.loopback)
+        found.unused.push_back(format("{}: {}", each.name, each.aside));
+    }
+  }
   auto interfaces = find_interfaces(names, filter.family, nullptr, 64);
   // A host with nothing but loopback can still be tried against itself.
   if (!interfaces && !named && interfaces.error().code == ErrorCode::unavailable)
     interfaces = find_interfaces("=lo", filter.family, nullptr, 1);
   if (!interfaces) return std::move(interfaces.error());
-  const auto facts = base::net_interfaces();
   for (const Interface& each : *interfaces) {
     RailNic nic{.name = each.name, .address = each.address};
     for (const base::NetInterface& fact : facts) {

@@ -47,6 +47,7 @@ static void fields(JsonRecord& io, InterfaceAddress& address) {
 
 static void fields(JsonRecord& io, NetInterface& interface) {
   io.field("addresses", interface.addresses, kMostListed);
+  io.field("aside", interface.aside);
   io.field("loopback", interface.loopback);
   io.field("mtu", interface.mtu);
   io.field("name", interface.name);

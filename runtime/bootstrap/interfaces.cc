@@ -42,6 +42,15 @@ bool usable(const InterfaceFact& fact, const InterfaceFilter& filter) {
          filter.same_subnet_as->is_loopback();
 }
 
+bool counts(const InterfaceFact& fact) {
+  return fact.aside.empty() && !base::is_inner_interface(fact.name) &&
+         !fact.address.is_link_local() && !fact.address.is_loopback();
+}
+
+bool only_excludes(std::string_view names) {
+  return has_prefix(names, "^") || has_prefix(names, "=^");
+}
+
 // Lower is better: an address others can dial before a link-local one, IPv4 before IPv6.
 int address_rank(const InterfaceFact& fact) {
   return (fact.address.is_link_local() ? 2 : 0) + (fact.address.family() == AF_INET ? 0 : 1);
@@ -97,8 +106,18 @@ bool name_matches(std::string_view list, std::string_view name) {
 
 std::vector<Interface> choose_interfaces(const std::vector<InterfaceFact>& facts,
                                          const InterfaceFilter& filter) {
-  if (!filter.names.empty())
-    return take(facts, filter, [&](const auto& f) { return name_matches(filter.names, f.name); });
+  if (!filter.names.empty()) {
+    const auto matches = [&](const auto& f) { return name_matches(filter.names, f.name); };
+    std::vector<Interface> chosen;
+    // To exclude some is not to ask for all of the rest, least of all for loopback.
+    if (only_excludes(filter.names)) {
+      chosen = take(facts, filter, [&](const auto& f) { return matches(f) && counts(f); });
+      if (chosen.empty())
+        chosen = take(facts, filter,
+                      [&](const auto& f) { return matches(f) && !f.address.is_loopback(); });
+    }
+    return chosen.empty() ? take(facts, filter, matches) : chosen;
+  }
   const auto prefixed = [&](std::string_view prefix) {
     return take(facts, filter, [&](const auto& f) { return has_prefix(f.name, prefix); });
   };
@@ -106,6 +125,8 @@ std::vector<Interface> choose_interfaces(const std::vector<InterfaceFact>& facts
   if (chosen.empty() && filter.same_subnet_as != nullptr)
     chosen =
         take(facts, filter, [&](const auto& f) { return same_subnet(f, *filter.same_subnet_as); });
+  if (chosen.empty()) chosen = take(facts, filter, counts);
+  // A host may have no way but a tunnel.
   if (chosen.empty())
     chosen = take(facts, filter, [](const auto& f) {
       return !base::is_inner_interface(f.name) && !f.address.is_link_local();
@@ -131,9 +152,12 @@ Result<std::vector<InterfaceFact>> interface_facts() {
   if (::getifaddrs(&list) != 0)
     return base::errno_error(ErrorCode::unavailable, "list network interfaces", errno);
   std::vector<InterfaceFact> facts;
+  const std::vector<base::NetInterface> judged = base::net_interfaces();
   for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
     InterfaceFact fact{at->ifa_name, copy_address(at->ifa_addr), copy_address(at->ifa_netmask),
-                       (at->ifa_flags & IFF_UP) != 0 && (at->ifa_flags & IFF_RUNNING) != 0};
+                       (at->ifa_flags & IFF_UP) != 0 && (at->ifa_flags & IFF_RUNNING) != 0, ""};
+    const auto known = std::ranges::find(judged, fact.name, &base::NetInterface::name);
+    if (known != judged.end()) fact.aside = known->aside;
     if (fact.address.length != 0) facts.push_back(std::move(fact));
   }
   ::freeifaddrs(list);

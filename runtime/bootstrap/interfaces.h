@@ -14,6 +14,8 @@ struct InterfaceFact {
   Address address;
   Address netmask;  // family 0 when unknown
   bool up = true;
+  std::string aside =
+      {};  // why no other host is reached by it (base/interface_choice.h); empty: it counts
 };
 
 struct InterfaceFilter {

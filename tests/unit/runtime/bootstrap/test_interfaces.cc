@@ -126,7 +126,22 @@ TEST_CASE("names override the order; what is down is not there", "[interfaces]")
   CHECK(chosen(facts, "docker,virbr") == "docker0 virbr0");
   CHECK(chosen(facts, "=eth1") == "eth1");
   CHECK(chosen(facts, "eth2").empty());
-  CHECK(chosen(facts, "^eth,docker") == "lo virbr0");
+  CHECK(chosen(facts, "^eth,docker") == "virbr0");
+}
+
+TEST_CASE("a list that only excludes does not ask for loopback, nor for what leads nowhere",
+          "[interfaces]") {
+  auto facts = machine();
+  facts.push_back(fact("cni0", "10.244.1.1", "255.255.255.0"));
+  facts.back().aside = "a bridge that no network card is a port of";
+  CHECK(chosen(facts) == "eth0 eth1");
+  CHECK(chosen(facts, "^docker0") == "eth0 eth1");
+  CHECK(chosen(facts, "^=docker0,eth0") == "eth1");
+  CHECK(chosen(facts, "cni,eth0") == "eth0 cni0");
+  CHECK(chosen(facts, "^eth,docker,virbr") == "cni0");
+  CHECK(chosen(facts, "^eth,docker,virbr,cni") == "lo");
+  // A host may have no way but a tunnel.
+  CHECK(chosen(without(facts, "eth")) == "cni0");
 }
 
 TEST_CASE("this machine has an interface, and a wrong name is answered with the list",

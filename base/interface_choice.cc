@@ -1,0 +1,171 @@
+#include "base/interface_choice.h"
+
+#include <linux/if_link.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "base/fd.h"
+#include "base/format.h"
+
+namespace collctl::base {
+namespace {
+
+constexpr int kMostStacked = 8;  // a VLAN on a bond of ports of ...
+
+// They carry packets inside others', or to this host's own programs.
+constexpr std::string_view kTunnels[] = {
+    "dummy", "erspan", "geneve", "gre", "gretap", "ifb",   "ip6gre", "ip6tnl",    "ipip",
+    "nlmon", "sit",    "tun",    "vti", "vti6",   "vxcan", "vxlan",  "wireguard", "xfrm"};
+
+class Links {
+ public:
+  explicit Links(const std::vector<InterfaceLink>& links) : links_(links) {}
+
+  const InterfaceLink* of(const std::string& name) const {
+    const auto at = std::ranges::find(links_, name, &InterfaceLink::name);
+    return at == links_.end() ? nullptr : &*at;
+  }
+  const InterfaceLink* of(int index) const {
+    const auto at = std::ranges::find(links_, index, &InterfaceLink::index);
+    return index == 0 || at == links_.end() ? nullptr : &*at;
+  }
+
+  // Stands on a device, however deep.
+  bool leads_out(const InterfaceLink& link, int deep = 0) const {
+    if (deep == kMostStacked) return false;
+    if (link.kind.empty()) return link.name != "lo";
+    if (link.kind == "veth" || std::ranges::count(kTunnels, link.kind) != 0) return false;
+    if (link.kind != "bridge" && link.kind != "bond" && link.kind != "team" && link.lower == 0)
+      return true;  // a driver with a kind of its own: ipoib, rmnet, openvswitch
+    if (link.lower_elsewhere) return true;  // macvlan, ipvlan of a container
+    const InterfaceLink* lower = of(link.lower);
+    return (lower != nullptr && lower->index != link.index && leads_out(*lower, deep + 1)) ||
+           std::ranges::any_of(links_, [&](const InterfaceLink& port) {
+             return port.master == link.index && port.index != link.index &&
+                    leads_out(port, deep + 1);
+           });
+  }
+
+ private:
+  const std::vector<InterfaceLink>& links_;
+};
+
+bool only_link_local(const NetInterface& interface) {
+  return std::ranges::all_of(interface.addresses, [](const InterfaceAddress& address) {
+    return address.text.starts_with("169.254.") || address.text.starts_with("fe8") ||
+           address.text.starts_with("fe9") || address.text.starts_with("fea") ||
+           address.text.starts_with("feb");
+  });
+}
+
+std::string by_kind(const InterfaceLink& link, const Links& links) {
+  if (const InterfaceLink* master = links.of(link.master))
+    if (master->kind != "vrf") return format("a port of {}", master->name);
+  if (std::ranges::count(kTunnels, link.kind) != 0)
+    return format("a tunnel or overlay ({})", link.kind);
+  if (link.kind == "bridge" && !links.leads_out(link))
+    return "a bridge that no network card is a port of";
+  if (link.kind == "veth" && !link.lower_elsewhere && link.lower != 0)
+    return "both its ends are on this host (veth)";
+  return "";
+}
+
+}  // namespace
+
+void judge_interfaces(std::vector<NetInterface>& interfaces,
+                      const std::vector<InterfaceLink>& known) {
+  const Links links(known);
+  for (NetInterface& each : interfaces) {
+    const InterfaceLink* link = links.of(each.name);
+    each.aside = !each.up                        ? "down"
+                 : each.loopback                 ? "loopback"
+                 : each.addresses.empty()        ? "no address"
+                 : is_inner_interface(each.name) ? "of containers or virtual machines, by its name"
+                 : link != nullptr               ? by_kind(*link, links)
+                                                 : "";
+    if (each.aside.empty() && only_link_local(each)) each.aside = "only link-local addresses";
+  }
+  // The end of a pair whose other one is in another namespace: the only way out of a container, and
+  // on a host with a network card the way to one of its containers.
+  const auto real = [&](const NetInterface& each) {
+    const InterfaceLink* link = links.of(each.name);
+    return each.aside.empty() && link != nullptr && links.leads_out(*link);
+  };
+  if (std::ranges::none_of(interfaces, real)) return;
+  for (NetInterface& each : interfaces) {
+    const InterfaceLink* link = links.of(each.name);
+    if (each.aside.empty() && link != nullptr && link->kind == "veth")
+      each.aside = "leads to a container (veth), and this host has a network card";
+  }
+}
+
+namespace {
+
+std::string text_of(const rtattr* at) {
+  const auto* text = static_cast<const char*>(RTA_DATA(at));
+  return {text, strnlen(text, size_t(RTA_PAYLOAD(at)))};
+}
+
+int number_of(const rtattr* at) {
+  int32_t value = 0;
+  if (size_t(RTA_PAYLOAD(at)) >= sizeof value) std::memcpy(&value, RTA_DATA(at), sizeof value);
+  return value;
+}
+
+template <class Take>
+void each_attribute(const rtattr* at, int left, Take take) {
+  for (; RTA_OK(at, left); at = RTA_NEXT(at, left)) take(at->rta_type & NLA_TYPE_MASK, at);
+}
+
+InterfaceLink link_of(const nlmsghdr* message) {
+  const auto* about = static_cast<const ifinfomsg*>(NLMSG_DATA(message));
+  InterfaceLink link;
+  link.index = about->ifi_index;
+  each_attribute(IFLA_RTA(about), int(IFLA_PAYLOAD(message)), [&](int type, const rtattr* at) {
+    if (type == IFLA_IFNAME) link.name = text_of(at);
+    if (type == IFLA_MASTER) link.master = number_of(at);
+    if (type == IFLA_LINK) link.lower = number_of(at);
+    if (type == IFLA_LINK_NETNSID) link.lower_elsewhere = true;
+    if (type == IFLA_LINKINFO)
+      each_attribute(static_cast<const rtattr*>(RTA_DATA(at)), int(RTA_PAYLOAD(at)),
+                     [&](int inner, const rtattr* info) {
+                       if (inner == IFLA_INFO_KIND) link.kind = text_of(info);
+                     });
+  });
+  return link;
+}
+
+}  // namespace
+
+std::vector<InterfaceLink> interface_links() {
+  const Fd asking(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+  struct {
+    nlmsghdr head;
+    ifinfomsg about;
+  } request{};
+  request.head.nlmsg_len = sizeof request;
+  request.head.nlmsg_type = RTM_GETLINK;
+  request.head.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  if (!asking || ::send(asking.get(), &request, sizeof request, 0) != ssize_t(sizeof request))
+    return {};
+  std::vector<InterfaceLink> links;
+  std::vector<char> answer(64 << 10);
+  // The kernel has answered when the call before returns: nothing here waits for anybody.
+  while (true) {
+    const ssize_t got = ::recv(asking.get(), answer.data(), answer.size(), MSG_DONTWAIT);
+    if (got <= 0) return links;
+    auto left = unsigned(got);
+    for (auto* at = reinterpret_cast<const nlmsghdr*>(answer.data()); NLMSG_OK(at, left);
+         at = NLMSG_NEXT(at, left)) {
+      if (at->nlmsg_type == NLMSG_DONE || at->nlmsg_type == NLMSG_ERROR) return links;
+      if (at->nlmsg_type == RTM_NEWLINK) links.push_back(link_of(at));
+    }
+  }
+}
+
+}  // namespace collctl::base

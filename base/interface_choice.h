@@ -1,0 +1,29 @@
+// Which network interfaces count: those by which other hosts may be reached. ONE rule, on values,
+// for whatever chooses, tests or lists interfaces. Threads: any.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/host_devices.h"
+
+namespace collctl::base {
+
+// What the kernel's list of links (rtnetlink) says of one.
+struct InterfaceLink {
+  std::string name = {};
+  std::string kind =
+      {};  // "bridge", "vxlan", "veth", ...; empty: a device, or the kernel does not say
+  int index = 0;
+  int master = 0;                // index of the bridge or bond that it is a port of; 0: none
+  int lower = 0;                 // index of what it stands on, of a veth the other end; 0: none
+  bool lower_elsewhere = false;  // ... in another network namespace, where the index says nothing
+};
+// Of this network namespace. Empty where the kernel does not answer: then names and addresses
+// decide.
+std::vector<InterfaceLink> interface_links();
+
+// Fills `aside` of each: empty where it counts, else why not, in one phrase.
+void judge_interfaces(std::vector<NetInterface>& interfaces,
+                      const std::vector<InterfaceLink>& links);
+
+}  // namespace collctl::base
