@@ -85,6 +85,13 @@ Result<JobRoot> make_root(bool one_host, std::vector<std::string> hosts) {
                    names.empty() ? std::string("no network interface that reaches the other hosts")
                                  : format("no network interface matches SOCKET_IFNAME={}", names));
     at = interfaces.front().address;
+    // A list that names lo may be meant; one that only excludes others is not.
+    if (!one_host && at.is_loopback() && names.starts_with('^'))
+      return Error(ErrorCode::unavailable,
+                   format("{}={} leaves only loopback on the host of rank 0, which other hosts "
+                          "cannot reach",
+                          base::knob_value(base::KnobId::socket_ifname).origin, names),
+                   "name the interface that reaches the other hosts (ip -brief address)");
     at.set_port(0);
   }
   JobRoot job;
