@@ -83,6 +83,8 @@ struct HostPool::State {
   SelfSource binary;
   int64_t began_ns = now_ns(), last_turn_ns = now_ns();
   int64_t away_ns = 0, back_at_ns = 0;  // the last time that we were stopped
+  double said_s = 0;                    // agents were last told to wait for so long
+  double waited_s = 0;                  // so long did they wait when we were stopped
   Deadline beat_at = Deadline::after_ms(kBeatMs);
   std::vector<pollfd> polled;
 
@@ -111,6 +113,7 @@ Result<std::unique_ptr<HostPool>> HostPool::make(const std::vector<HostSpec>& ho
   std::unique_ptr<HostPool> pool(new HostPool);
   State& s = *pool->state_;
   s.options = options;
+  s.said_s = s.waited_s = options.heartbeat_s;
   // Ranks inherit what their agent has.
   if (!options.in_agent) base::raise_open_file_limit();
   for (const HostSpec& spec : hosts) {
@@ -222,6 +225,7 @@ void HostPool::State::beat(double silence_s) {
   for (const auto& link : links)
     if (link->phase() == HostPhase::up && link->carrier() == nullptr)
       link->send(AgentFrame::beat, payload);
+  said_s = silence_s;
   beat_at = Deadline::after_ms(kBeatMs);
 }
 
@@ -233,6 +237,7 @@ void HostPool::State::notice_absence(int64_t now) {
   if (gap <= asleep_ns()) return;
   away_ns = gap;
   back_at_ns = now;
+  waited_s = said_s;
   pardon_ns(gap);
   for (const auto& link : links) link->forgive_silence(now);
 }
@@ -293,6 +298,7 @@ Result<bool> HostPool::turn(Deadline deadline, std::span<const int> wake_fds) {
 }
 
 Status HostPool::announce_silence(double seconds) {
+  const double before_s = state_->said_s;
   state_->beat(seconds);
   const Deadline deadline = Deadline::after_ms(kBriefMs);
   const auto unsaid = [&] {
@@ -302,6 +308,7 @@ Status HostPool::announce_silence(double seconds) {
   do {
     COLL_TRY(turn(Deadline::after_ms(1), {}));
   } while (unsaid() && !deadline.passed());
+  if (unsaid()) state_->said_s = before_s;
   return {};
 }
 
@@ -310,7 +317,7 @@ double HostPool::absence_s() const {
   if (s.back_at_ns == 0 || now_ns() - s.back_at_ns > kAftermathNs) return 0;
   const double away = double(s.away_ns) / 1e9;
   // Up to a beat before it they had last heard of us, and the next word is as long on its way.
-  return away > s.options.heartbeat_s - kSlackBeats * double(kBeatMs) / 1e3 ? away : 0;
+  return away > s.waited_s - kSlackBeats * double(kBeatMs) / 1e3 ? away : 0;
 }
 
 bool HostPool::settled() const {
@@ -380,7 +387,7 @@ Error HostPool::absence_error() const {
   return {ErrorCode::lost,
           format("collctl itself did not run for {:.0f} s (was it stopped?); hosts end what they "
                  "run after {:.0f} s without it",
-                 absence_s(), state_->options.heartbeat_s),
+                 absence_s(), state_->waited_s),
           "COLLCTL_HEARTBEAT_TIMEOUT sets how long they wait"};
 }
 
