@@ -33,8 +33,22 @@ int severity(ErrorCode code);
 // The stable word for a code in JSON, e.g. "deadline".
 const char* code_name(ErrorCode code);
 
+// The kind of thing that went wrong, where something is decided by it: texts are for people only.
+enum class Cause : uint8_t {
+  unsaid,
+  unresolved,   // a host's name
+  unreachable,  // nothing listens at the address, or there is no way to it
+  silent,       // nothing came in time
+  closed,       // the other end closed the connection
+  unknown_key,  // of a host, at the one who asks
+  changed_key,  // another one than is known, or a revoked one
+  login,        // refused
+};
+inline constexpr uint8_t kCauses = 8;
+
 struct Error {
   ErrorCode code = ErrorCode::defect;
+  Cause cause = Cause::unsaid;
   std::string message;  // what happened, in one sentence without a trailing full stop
   std::vector<std::string>
       contexts;      // innermost first: "connect rank 3 -> rank 5", "bootstrap", ...
@@ -109,6 +123,7 @@ using Status = Result<void>;
 }  // namespace collctl::base
 
 namespace collctl {
+using base::Cause;
 using base::Error;
 using base::ErrorCode;
 using base::Result;

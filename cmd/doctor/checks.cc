@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/format.h"
+#include "cmd/doctor/common_cause.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/topo/parts.h"
 
@@ -265,6 +266,24 @@ void Examiner::cgroup(const SurveyedHost& host) {
     return fail(check, format("{} pids", kPidsPerCore * cores),
                 format("{} of {} pids are in use", limits.pids_used.value_or(0), *limits.pids),
                 "raise it: TasksMax= of the user's slice, --pids-limit of the container");
+  if (limits.cores) {
+    const auto less = [&](const SurveyedHost& other) {
+      return other.facts && &other != &host &&
+             other.facts->cgroup.cores.value_or(1e9) <= *limits.cores;
+    };
+    const auto others =
+        std::count_if(survey_.hosts.begin(), survey_.hosts.end(),
+                      [&](const SurveyedHost& other) { return other.facts && &other != &host; });
+    const bool alone =
+        others > 1 && 2 * std::count_if(survey_.hosts.begin(), survey_.hosts.end(), less) < others;
+    check.odd = alone;
+    if (alone || *limits.cores < 1)
+      return fail(check, alone ? "as the other hosts" : "1 core or more",
+                  format("its cgroup may use {:.3g} cores{}", *limits.cores,
+                         alone ? ", most other hosts have more" : ""),
+                  "raise it: CPUQuota= of the slice, --cpus of the container, limits.cpu of the "
+                  "pod");
+  }
   // Memory in use is mostly cache; the limit itself is what counts.
   if (limits.memory_bytes && *limits.memory_bytes < kMemoryPerCore * cores)
     fail(check, size_text(kMemoryPerCore * cores),
@@ -309,11 +328,26 @@ void Examiner::sum_up() {
     diagnosis_.summary.push_back(
         format("{} failed on {} {}", name, hosts.size(), hosts.size() == 1 ? "host" : "hosts"));
   if (untested) diagnosis_.summary.push_back("not everything was tested");
+  std::vector<Unreached> unreached;
   for (const SurveyedHost& host : survey_.hosts)
-    if (host.error)
-      diagnosis_.culprits.insert(
-          diagnosis_.culprits.begin(),
-          Culprit{SubjectKind::host, host.spec.name, 1.0, plain(host.error->chain()), true});
+    if (host.error) unreached.push_back({host.spec.name, *host.error});
+  std::vector<Culprit> culprits;
+  std::vector<bool> explained(unreached.size());
+  for (const CommonCause& cause : common_causes(unreached, survey_.hosts.size())) {
+    culprits.push_back(
+        {SubjectKind::launcher, survey_.self.host, 1.0, plain(cause.evidence), false});
+    for (const size_t i : cause.of) {
+      explained[i] = true;
+      for (Finding& check : diagnosis_.checks)
+        if (check.at.host == unreached[i].host && check.name == "connect")
+          check.reason = kOfLauncher;
+    }
+  }
+  for (size_t i = 0; i < unreached.size(); ++i)
+    if (!explained[i])
+      culprits.push_back(
+          {SubjectKind::host, unreached[i].host, 1.0, plain(unreached[i].error.chain()), true});
+  diagnosis_.culprits.insert(diagnosis_.culprits.begin(), culprits.begin(), culprits.end());
 }
 
 Diagnosis Examiner::run() {

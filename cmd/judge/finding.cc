@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char* kStatusWords[] = {"pass", "warn", "fail", "not-tested"};
 static_assert(std::size(kStatusWords) == kFindingStatuses);
-constexpr const char* kSubjectWords[] = {"job", "host", "rank", "gpu", "nic", "link"};
+constexpr const char* kSubjectWords[] = {"job", "host", "rank", "gpu", "nic", "link", "launcher"};
 static_assert(std::size(kSubjectWords) == kSubjectKinds);
 
 }  // namespace

@@ -17,8 +17,8 @@ inline constexpr int kFindingStatuses = 4;
 const char* status_word(FindingStatus status);  // "pass", "warn", "fail", "not-tested": stable
 
 // What a finding is about; names and ranks that it has no use for stay empty.
-enum class SubjectKind : uint8_t { job, host, rank, gpu, nic, link };
-inline constexpr int kSubjectKinds = 6;
+enum class SubjectKind : uint8_t { job, host, rank, gpu, nic, link, launcher };
+inline constexpr int kSubjectKinds = 7;
 const char* subject_word(SubjectKind kind);  // "job", "host", ...: stable
 struct Subject {
   SubjectKind kind = SubjectKind::job;

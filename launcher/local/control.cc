@@ -29,7 +29,7 @@ bool known_frame_type(uint16_t type) {
 Bytes encode_error(const Error& error) {
   ByteWriter w;
   w.put(int32_t(error.code)).put(int32_t(error.rank)).put(int32_t(error.signal));
-  w.put(int32_t(error.awaited));
+  w.put(int32_t(error.awaited)).put(uint8_t(error.cause));
   w.put_string(error.message).put_string(error.hint).put_string(error.host);
   const auto contexts = uint32_t(std::min<size_t>(error.contexts.size(), kMaxContexts));
   w.put(contexts);
@@ -45,13 +45,15 @@ Error decode_error(ByteView bytes) {
   error.rank = r.get<int32_t>();
   error.signal = r.get<int32_t>();
   error.awaited = r.get<int32_t>();
+  const auto cause = r.get<uint8_t>();
+  if (cause < base::kCauses) error.cause = Cause(cause);
   error.message = r.get_string();
   error.hint = r.get_string();
   error.host = r.get_string();
   const auto contexts = r.get<uint32_t>();
   for (uint32_t i = 0; i < contexts && i < kMaxContexts && r.ok(); ++i)
     error.contexts.push_back(r.get_string());
-  if (!r.ok() || !r.at_end() || contexts > kMaxContexts || !known_code(code))
+  if (!r.ok() || !r.at_end() || contexts > kMaxContexts || cause >= base::kCauses || !known_code(code))
     return Error(ErrorCode::lost, format("malformed error record of {} bytes", bytes.size()));
   return error;
 }

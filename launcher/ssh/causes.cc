@@ -14,8 +14,10 @@ Error about(const std::string& host, ErrorCode code, std::string message, std::s
   return e;
 }
 
-Error launch(const std::string& host, std::string message, std::string hint) {
-  return about(host, ErrorCode::launch, std::move(message), std::move(hint));
+Error launch(const std::string& host, Cause cause, std::string message, std::string hint) {
+  Error e = about(host, ErrorCode::launch, std::move(message), std::move(hint));
+  e.cause = cause;
+  return e;
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -43,12 +45,13 @@ std::string errno_text(int number) {
 Error no_such_name(const std::string& host, const std::string& name, const std::string& why) {
   const std::string as =
       name == host ? "the name" : "its name in the SSH configuration, " + name + ",";
-  return launch(host, format("{} does not resolve: {}", as, why),
+  return launch(host, Cause::unresolved, format("{} does not resolve: {}", as, why),
                 "check the spelling, /etc/hosts and DNS; getent hosts " + name);
 }
 
 Error not_connected(const std::string& host, const std::string& where, int error_number) {
   const char* hint = "";
+  const Cause cause = error_number == ETIMEDOUT ? Cause::silent : Cause::unreachable;
   if (error_number == ECONNREFUSED)
     hint =
         "the host is up but nothing listens there: is sshd running, and is the port right (port=)?";
@@ -56,7 +59,8 @@ Error not_connected(const std::string& host, const std::string& where, int error
     hint = "the host is down, or the address or route is wrong";
   else if (error_number == ETIMEDOUT)
     hint = "the host is down, or a firewall drops the packets";
-  return launch(host, format("cannot connect to {}: {}", where, errno_text(error_number)), hint);
+  return launch(host, cause, format("cannot connect to {}: {}", where, errno_text(error_number)),
+                hint);
 }
 
 Error timed_out(const std::string& host, const std::string& where, Stage stage, double seconds) {
@@ -65,32 +69,32 @@ Error timed_out(const std::string& host, const std::string& where, Stage stage, 
   switch (stage) {
     case Stage::configuration:
       return launch(
-          host, "its SSH configuration was not read " + limit,
+          host, Cause::silent, "its SSH configuration was not read " + limit,
           "what hangs in `ssh -G " + host + "`? A command in the configuration, or a file");
     case Stage::name:
-      return launch(host, "its name was not resolved " + limit,
+      return launch(host, Cause::unresolved, "its name was not resolved " + limit,
                     "the name server does not answer: check /etc/resolv.conf" + more);
     case Stage::tcp:
-      return launch(host, format("no answer to TCP connect{} {}", at(where), limit),
+      return launch(host, Cause::silent, format("no answer to TCP connect{} {}", at(where), limit),
                     "the host is down, or a firewall drops the packets" + more);
     case Stage::banner:
       return launch(
-          host, format("no SSH banner{} {}", at(where), limit),
+          host, Cause::silent, format("no SSH banner{} {}", at(where), limit),
           "something accepts connections there but does not speak: sshd hangs or the host "
           "is overloaded" +
               more);
     case Stage::key_exchange:
     case Stage::host_key:
       return launch(
-          host, format("the key exchange{} did not end {}", at(where), limit),
+          host, Cause::silent, format("the key exchange{} did not end {}", at(where), limit),
           "the host stopped answering: overloaded, or large packets are lost (MTU)" + more);
     case Stage::authentication:
-      return launch(host, format("the login{} did not end {}", at(where), limit),
+      return launch(host, Cause::silent, format("the login{} did not end {}", at(where), limit),
                     "sshd waits for something (DNS, PAM, a directory service): see its log" + more);
     case Stage::command:
       break;
   }
-  return launch(host, format("the command was not started{} {}", at(where), limit),
+  return launch(host, Cause::silent, format("the command was not started{} {}", at(where), limit),
                 "the login shell or a start-up file hangs" + more);
 }
 
@@ -102,7 +106,7 @@ Error connection_closed(const std::string& host, const std::string& where, Stage
                                                         : "before the command ran";
   const std::string why = detail.empty() ? "" : ": " + detail;
   return launch(
-      host, format("the host{} closed the connection {}{}", at(where), during, why),
+      host, Cause::closed, format("the host{} closed the connection {}{}", at(where), during, why),
       stage <= Stage::banner
           ? "too many connections at once (MaxStartups), a block list, or no SSH server there"
           : "see the log of its sshd");
@@ -113,7 +117,7 @@ Error unknown_host_key(const std::string& host, const HostKeyName& offered, cons
   const std::string scan =
       format("ssh-keyscan {}{} >> {}", port == 22 ? "" : format("-p {} ", port), entry_name, file);
   return launch(
-      host, "its host key is unknown: " + words(offered),
+      host, Cause::unknown_key, "its host key is unknown: " + words(offered),
       "if that is the host's key, add it: " + scan + " ; or use --known-hosts accept-new");
 }
 
@@ -121,7 +125,7 @@ Error changed_host_key(const std::string& host, const HostKeyName& offered,
                        const HostKeyName& known, const std::string& known_at,
                        const std::string& entry_name) {
   const std::string file = known_at.substr(0, known_at.rfind(':'));
-  return launch(host,
+  return launch(host, Cause::changed_key,
                 format("its host key has changed: it shows {}, but {} has {}", words(offered),
                        known_at, words(known)),
                 format("someone may be intercepting the connection. If the host was reinstalled: "
@@ -132,7 +136,8 @@ Error changed_host_key(const std::string& host, const HostKeyName& offered,
 
 Error revoked_host_key(const std::string& host, const HostKeyName& offered,
                        const std::string& known_at) {
-  return launch(host, format("its host key is revoked ({}): {}", known_at, words(offered)),
+  return launch(host, Cause::changed_key,
+                format("its host key is revoked ({}): {}", known_at, words(offered)),
                 "the host needs a new key");
 }
 
@@ -140,7 +145,7 @@ Error no_common_algorithm(const std::string& host, const std::string& what, cons
                           const std::string& theirs) {
   std::string lists = ours.empty() ? "" : "; ours: " + ours;
   lists += "; the host's: " + (theirs.empty() ? std::string("none") : theirs);
-  return launch(host, format("key exchange failed: no common {}{}", what, lists),
+  return launch(host, Cause::unsaid, format("key exchange failed: no common {}{}", what, lists),
                 "allow one of ours in its sshd_config, or use --ssh-client openssh");
 }
 
@@ -152,7 +157,7 @@ Error denied(const std::string& host, const Denial& denial) {
   if (!denial.notes.empty()) message += "; note: " + joined(denial.notes);
   if (!denial.offered.empty()) message += "; the host offers: " + denial.offered;
   return launch(
-      host, message,
+      host, Cause::login, message,
       "is the public key in its ~/.ssh/authorized_keys, and is the user right (--ssh-user, "
       "-i FILE, ssh-add)?");
 }
