@@ -113,12 +113,14 @@ Status adopt_by_mpi(LaunchOptions& options, const std::string& command) {
 }
 
 std::string allocation_hint(const std::string& command) {
-  const auto allocation = launcher::slurm_allocation(base::environment);
-  if (!allocation || !on_path("srun")) return "";
-  return format(
-      "Slurm job {} has {}; this run uses this host alone. All of them: srun "
-      "--mpi=pmi2 collctl {}",
-      allocation->job, allocation->nodes, command);
+  const auto allocation = launcher::allocation_of(base::environment);
+  if (!allocation || allocation->node_count == 1) return "";
+  const bool by_srun =
+      std::string_view(allocation->scheduler) == "Slurm" && command != "check" && on_path("srun");
+  return format("{} job {} has {}, of which this host alone is used. All of them: collctl {} {}{}",
+                allocation->scheduler, allocation->job, allocation->nodes, command,
+                allocation->option,
+                by_srun ? ", or srun --mpi=pmi2 collctl " + command : std::string());
 }
 
 }  // namespace collctl::cmd

@@ -112,7 +112,7 @@ Status adopt(LaunchOptions& options);
 // unavailable: there is no MPI, or another launcher has started them; it says what to type for
 // `command`.
 Status adopt_by_mpi(LaunchOptions& options, const std::string& command);
-// In the shell of a Slurm allocation where srun is at hand: how to use all of it. Else empty.
+// In the shell of an allocation of several hosts: how to use all of them. Else empty.
 std::string allocation_hint(const std::string& command);
 
 // Tells the other ranks of a job that somebody else started that this one cannot take part, when

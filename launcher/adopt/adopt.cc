@@ -369,12 +369,17 @@ Result<Rendezvous> rendezvous_of(const Adopted& adopted, const Lookup& environme
   return no_rendezvous(adopted);
 }
 
-std::optional<Allocation> slurm_allocation(const Lookup& environment) {
+std::optional<Allocation> allocation_of(const Lookup& environment) {
   const std::string nodes = value_of(environment, "SLURM_JOB_NODELIST");
+  if (const std::string file = value_of(environment, "PBS_NODEFILE");
+      nodes.empty() && !file.empty())
+    return Allocation{"PBS", value_of(environment, "PBS_JOBID"), file, 0,
+                      "--hostfile \"$PBS_NODEFILE\""};
   if (nodes.empty() || in_slurm_step(environment)) return std::nullopt;
   std::string count = value_of(environment, "SLURM_JOB_NUM_NODES");
   if (count.empty()) count = value_of(environment, "SLURM_NNODES");
-  return Allocation{value_of(environment, "SLURM_JOB_ID"), nodes, count_in(count).value_or(0)};
+  return Allocation{"Slurm", value_of(environment, "SLURM_JOB_ID"), nodes,
+                    count_in(count).value_or(0), "-H \"$SLURM_JOB_NODELIST\""};
 }
 
 }  // namespace collctl::launcher

@@ -54,13 +54,16 @@ struct Rendezvous {
 // engine's own means. Without either: a usage error that says what to set for this engine.
 Result<Rendezvous> rendezvous_of(const Adopted& adopted, const Lookup& environment);
 
-// In the shell of a Slurm allocation, outside any step: its size. Not a rank: such a
-// process is a launcher.
+// In the shell of an allocation of Slurm, outside any step, or of PBS: its hosts. Not a rank: such
+// a process is a launcher.
 struct Allocation {
-  std::string job, nodes;  // "4711", "node[01-04]"
-  int node_count = 0;      // 0: not told
+  const char* scheduler;  // "Slurm", "PBS"
+  std::string job;        // "4711"
+  std::string nodes;      // "node[01-04]"; of PBS the file that lists them
+  int node_count = 0;     // 0: not told
+  const char* option;     // that takes its hosts
 };
-std::optional<Allocation> slurm_allocation(const Lookup& environment);
+std::optional<Allocation> allocation_of(const Lookup& environment);
 
 // The variables by which adopted_rank and the key-value stores take a process for a rank of their
 // engine, except Slurm's and Kubernetes' (those describe what holds the process). Whoever starts

@@ -186,14 +186,19 @@ TEST_CASE("only the tasks of a Slurm step are ranks") {
     const auto found = adopted_rank(lookup(shell));
     REQUIRE(found.ok());
     CHECK_FALSE(found->has_value());
-    const auto allocation = slurm_allocation(lookup(shell));
+    const auto allocation = allocation_of(lookup(shell));
     REQUIRE(allocation.has_value());
     CHECK(allocation->job == "17");
     CHECK(allocation->nodes == "n[1-4]");
     CHECK(allocation->node_count == 4);
   }
-  CHECK_FALSE(slurm_allocation(lookup(kSlurm)).has_value());
-  CHECK_FALSE(slurm_allocation(lookup({})).has_value());
+  CHECK_FALSE(allocation_of(lookup(kSlurm)).has_value());
+  CHECK_FALSE(allocation_of(lookup({})).has_value());
+  const auto pbs =
+      allocation_of(lookup({{"PBS_JOBID", "12.head"}, {"PBS_NODEFILE", "/var/spool/12"}}));
+  REQUIRE(pbs.has_value());
+  CHECK(std::string_view(pbs->scheduler) == "PBS");
+  CHECK(pbs->nodes == "/var/spool/12");
 }
 
 TEST_CASE("tasks per node of a Slurm step") {
