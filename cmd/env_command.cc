@@ -213,27 +213,6 @@ std::string env_text(const std::vector<Shown>& list, const Console& console) {
   return text + "# [NAME]: NCCL's variable, honoured when ours is unset\n";
 }
 
-// A variable whose name is not quite a knob's changes nothing, and nothing else would ever say so.
-void note_strangers(Console& console) {
-  std::vector<std::string> names, others;
-  for (const base::Knob& knob : base::knobs())
-    ((knob.flags & base::kHidden) != 0 ? others : names).push_back(format("COLLCTL_{}", knob.name));
-  const auto& places = launcher::inner_rank_variables();
-  others.insert(others.end(), places.begin(), places.end());
-  const auto is_in = [](const std::vector<std::string>& list, const std::string& name) {
-    return std::find(list.begin(), list.end(), name) != list.end();
-  };
-  for (const std::string& variable : base::environment_list()) {
-    const std::string name = variable.substr(0, variable.find('='));
-    if (name.rfind("COLLCTL_", 0) != 0 || is_in(names, name) || is_in(others, name)) continue;
-    if (!std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; }))
-      continue;
-    const std::string near = nearest(name, names);
-    console.note(format("{} is set, but there is no such knob{}", name,
-                        near.empty() ? "" : "; did you mean " + near + "?"));
-  }
-}
-
 }  // namespace
 
 Result<int> env_command(const ParsedLine& line, Console& console) {

@@ -50,6 +50,26 @@ NcclVariables nccl_variables() {
   return found;
 }
 
+void note_strangers(Console& console) {
+  std::vector<std::string> names, others;
+  for (const base::Knob& knob : base::knobs())
+    ((knob.flags & base::kHidden) != 0 ? others : names).push_back(format("COLLCTL_{}", knob.name));
+  const auto& places = launcher::inner_rank_variables();
+  others.insert(others.end(), places.begin(), places.end());
+  const auto is_in = [](const std::vector<std::string>& list, const std::string& name) {
+    return std::find(list.begin(), list.end(), name) != list.end();
+  };
+  for (const std::string& variable : base::environment_list()) {
+    const std::string name = variable.substr(0, variable.find('='));
+    if (name.rfind("COLLCTL_", 0) != 0 || is_in(names, name) || is_in(others, name)) continue;
+    if (!std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; }))
+      continue;
+    const std::string near = nearest(name, names);
+    console.note(format("{} is set, but there is no such knob{}", name,
+                        near.empty() ? "" : "; did you mean " + near + "?"));
+  }
+}
+
 void note_site_files(Console& console) {
   for (const base::SiteFile& file : base::site_files())
     for (const std::string& problem : file.problems)
@@ -65,9 +85,10 @@ Status look_at_variables(const ParsedLine& line, Console& console) {
     const base::KnobValue value = base::knob_value(id);
     if (!value.variable.starts_with("NCCL_")) continue;
     if (const std::string words = runtime::nccl_list(value.text).left_out; !words.empty())
-      console.note(format("{} = '{}': {} is for NCCL alone and left out here", value.origin,
-                          value.text, words));
+      console.note(
+          format("{} = '{}': left out, as only NCCL has it: {}", value.origin, value.text, words));
   }
+  note_strangers(console);
   const std::vector<std::string> idle = nccl_variables().without_effect;
   if (idle.empty() || line.has("vs")) return {};
   std::string names;
