@@ -58,13 +58,28 @@ int cgroup_cores() {
 
 }  // namespace
 
-const std::string& host_name() {
+const std::string& own_host_name() {
   static const std::string name = [] {
     char buffer[256] = {};
     return gethostname(buffer, sizeof buffer - 1) == 0 ? std::string(buffer)
                                                        : std::string("localhost");
   }();
   return name;
+}
+
+namespace {
+std::string& job_host_name() {
+  static std::string name = own_host_name();
+  return name;
+}
+}  // namespace
+
+const std::string& host_name() {
+  return job_host_name();
+}
+
+void call_this_host(const std::string& name) {
+  if (!name.empty()) job_host_name() = name;
 }
 
 const std::string& boot_id() {
@@ -74,7 +89,7 @@ const std::string& boot_id() {
 
 uint64_t host_hash(uint64_t salt) {
   const std::string given = knob_text(KnobId::hostid);
-  return fnv(given.empty() ? host_name() + "/" + boot_id() : given, salt);
+  return fnv(given.empty() ? own_host_name() + "/" + boot_id() : given, salt);
 }
 
 uint64_t machine_hash(uint64_t salt) {

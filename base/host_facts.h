@@ -7,7 +7,12 @@
 
 namespace collctl::base {
 
-const std::string& host_name();  // short or long, as the kernel says
+// As the job calls this host: the user's list has the name. Without a job, and before it has said
+// so, as the kernel does. Its place in texts and reports; never an identity (host_hash()).
+const std::string& host_name();
+const std::string& own_host_name();  // short or long, as the kernel says
+// The job's word. Threads: before any other reads the name.
+void call_this_host(const std::string& name);
 const std::string& boot_id();  // one per boot, shared by all containers of a machine; may be empty
 // Identity of the host for one communicator: host name and boot id (or COLLCTL_HOSTID), salted with
 // the job's id.

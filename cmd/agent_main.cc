@@ -42,6 +42,7 @@ int agent_main() {
     if (what == kAskCounters) return counters_answer(argument);
     return service.answer(what, argument);
   };
+  options.named = base::call_this_host;
   return launcher::run_agent(options);
 }
 

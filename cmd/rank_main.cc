@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/host_facts.h"
 #include "base/log.h"
 #include "base/rank_env.h"
 #include "base/thrown.h"
@@ -245,6 +246,7 @@ Status take_part(const RankConfig& config, TaskSpec& spec, const Continued* cont
 }
 
 Status work(FrameChannel& channel, const RankConfig& config) {
+  base::call_this_host(config.host);
   TaskSpec spec{find_rank_task(config.task), config.settings, config.options};
   if (spec.task == nullptr)
     return Error(ErrorCode::defect,

@@ -44,9 +44,9 @@ struct PeerInfo {
   uint32_t reserved_too;
   base::MemoryMark
       mark;  // for ranks of its host, which may read its memory; address 0: not asked for
-  char host[64];
+  char host[256];
   char version[32];
 };
-static_assert(sizeof(PeerInfo) == 376);
+static_assert(sizeof(PeerInfo) == 568);
 
 }  // namespace collctl::transport

@@ -28,6 +28,7 @@ Address loopback() {
 static void fields(JsonRecord& io, RankConfig& config) {
   io.field("size", config.size, 1);
   io.field("rank", config.rank, 0, config.size - 1);
+  io.field("host", config.host);
   io.field("verbosity", config.verbosity);
   io.field("start_timeout_s", config.start_timeout_s);
   io.field("one_host", config.one_host);

@@ -13,6 +13,7 @@ namespace collctl::cmd {
 
 struct RankConfig {
   int rank = 0, size = 1;
+  std::string host;  // how the job calls the rank's host
   int verbosity = 0;
   double start_timeout_s = 60;
   bool one_host = true;            // all ranks are on one: the root may listen on loopback

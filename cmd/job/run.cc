@@ -123,6 +123,7 @@ Status TaskJob::start() {
       std::min(options_.start_timeout_s - start_age_s(), settings.start_timeout_s), kLeastStart);
   for (int rank = 0; rank < ranks; ++rank) {
     config.rank = rank;
+    config.host = ranks_[size_t(rank)].end.host;
     config.settings = for_rank(settings, job.local_rank[size_t(rank)], job.gpus_of[size_t(rank)]);
     const std::string text = config.to_json();
     COLL_TRY(tell(*job_, rank, FrameType::config, base::bytes_of(text)));

@@ -38,6 +38,7 @@ Bytes mine(const runtime::Communicator& whole, const HeaderFacts& facts) {
   writer.put_string(format("{}{}{}", processors.model.name.substr(0, kMostWord / 2),
                            processors.model.name.empty() ? "" : ", ",
                            counted_cores(processors.cores)));
+  writer.put_string(base::own_host_name().substr(0, kMostWord));
   const auto links = communicator.links();
   double init_s = communicator.init_times().total;
   if (facts.group != nullptr) init_s += whole.init_times().total;
@@ -87,7 +88,7 @@ struct HostCores {
 
 struct RankSays {
   GpuLine gpu;
-  std::string machine;
+  std::string machine, own_name;
   double wakeup_us = 0;
   double init_seconds = 0;
   int team = 0;  // the lowest rank of those that map each other's windows
@@ -99,6 +100,7 @@ Result<RankSays> read_rank(int rank, const Bytes& blob, bool on_gpu, HostCores& 
   cores.read_rank(reader);
   said.wakeup_us = reader.get<double>();
   said.machine = reader.get_string(kMostWord);
+  said.own_name = reader.get_string(kMostWord);
   said.init_seconds = reader.get<double>();
   said.team = reader.get<int32_t>();
   const auto count = reader.get<uint32_t>();
@@ -184,6 +186,7 @@ Result<BenchHeader> gather_header(const RankSettings& settings, const HeaderFact
     line.devices.push_back(peer.device);
     line.pids.push_back(peer.pid);
     if (line.machine.empty()) line.machine = std::move(said.machine);
+    if (said.own_name != line.host) line.own_name = std::move(said.own_name);
     line.wakeup_us = std::max(line.wakeup_us, said.wakeup_us);
     if (on_gpus) line.gpus.push_back(std::move(said.gpu));
   }

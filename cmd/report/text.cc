@@ -290,7 +290,8 @@ std::string text_header(const BenchHeader& header, bool verbose) {
   if (header.init_seconds > 0) text += format(", ready in {:.3f} s", header.init_seconds);
   text += "\n";
   for (const HostLine& host : header.hosts) {
-    text += format("# host {}: {} {}", host.host, host.ranks.size() == 1 ? "rank" : "ranks",
+    const std::string own = host.own_name.empty() ? "" : format(" ({})", host.own_name);
+    text += format("# host {}{}: {} {}", host.host, own, host.ranks.size() == 1 ? "rank" : "ranks",
                    rank_ranges(host.ranks));
     text += gpu_text(host);
     if (host.bound) text += ", bound";

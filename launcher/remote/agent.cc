@@ -77,7 +77,7 @@ class Agent {
 void Agent::greet() {
   AgentHello hello;
   hello.build = options_.build;
-  hello.host = base::host_name();
+  hello.host = base::own_host_name();
   hello.machine = base::machine_name();
   hello.address = reached_at(base::environment("SSH_CONNECTION").value_or(""));
   hello.pid = ::getpid();
@@ -230,6 +230,12 @@ void Agent::handle(const RawFrame& frame) {
       if (!order || branch_) return orphan();
       order->options.ssh.open = options_.open;
       branch_ = std::make_unique<Branch>(std::move(*order));
+      return;
+    }
+    case AgentFrame::named: {
+      const std::string name = r.get_string(kMostHostName);
+      if (!r.ok() || !r.at_end() || name.empty()) return orphan();
+      if (options_.named) options_.named(name);
       return;
     }
     case AgentFrame::below:

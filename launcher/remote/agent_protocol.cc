@@ -44,7 +44,7 @@ Result<AgentHello> AgentHello::decode(ByteView payload) {
                         h.version, kAgentVersion),
                  "let collctl copy itself: use --stage always, or leave out --remote-path");
   h.build = r.get_string(256);
-  h.host = r.get_string(1024);
+  h.host = r.get_string(kMostHostName);
   h.machine = r.get_string(256);
   h.address = r.get_string(256);
   h.pid = r.get<int32_t>();

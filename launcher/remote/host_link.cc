@@ -244,6 +244,7 @@ void HostLink::greeted(ByteView payload) {
   hello_ = std::move(*hello);
   talk_.clear();  // a banner of the server or shell: of interest only when it does not work
   enter(HostPhase::up);
+  send(AgentFrame::named, ByteWriter().put_string(spec_.name).take());
 }
 
 void HostLink::keep(RawFrame frame) {
