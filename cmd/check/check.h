@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "cmd/check/counters.h"
+#include "cmd/check/tally.h"
 #include "cmd/cli/parse.h"
 #include "cmd/doctor/expect.h"
 #include "cmd/job/job.h"
@@ -57,6 +58,7 @@ struct CheckRun {
   std::set<std::string> nvlinked;     // hosts with NVLinks between GPUs, by the inventory
   std::string machine;                // that most hosts have, as a topology file
   std::optional<Error> interrupted;   // by a signal: nothing more is begun
+  Tally tally;                        // of the suite that runs
 
   std::vector<std::string> fit() const;  // hosts that are still in
   LaunchOptions launch_of(const std::vector<std::string>& names) const;
@@ -70,8 +72,8 @@ struct Suite {
   const char* needs;    // on the hosts
   // Seconds that it is likely to take for so many hosts.
   double (*cost_s)(int hosts, CheckLevel level);
-  // Adds findings, named "SUITE/CHECK". Error: it could not be run at all; what is wrong with a
-  // host is a finding.
+  // Plans in the tally, then adds findings, named "SUITE/CHECK". Error: it could not be run at all;
+  // what is wrong with a host is a finding.
   Status (*run)(CheckRun& run);
   bool loads = false;  // puts load on the hosts
   // What it does before the first suite that loads the hosts; null: nothing. Errors: as run's.
@@ -87,12 +89,14 @@ Status check_cluster(CheckRun& run);
 Status begin_counters(CheckRun& run);
 Status check_counters(CheckRun& run);
 
-enum class SuiteEnd : uint8_t { done, not_asked, no_hosts, no_time, broke };
+// `partly`: it ran to its end, and has measured less than it planned.
+enum class SuiteEnd : uint8_t { done, not_asked, no_hosts, no_time, broke, partly };
 struct SuiteResult {
   const Suite* suite;
   SuiteEnd end = SuiteEnd::not_asked;
   double seconds = 0;
-  std::string why;  // it was not run, or not to its end
+  std::string why;                   // it was not run, or not to its end
+  size_t planned = 0, measured = 0;  // what it states to measure, over all hosts
 };
 
 // --soak: what a part of the time has shown.

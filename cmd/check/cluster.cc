@@ -202,6 +202,9 @@ class Measured {
       finding.name = all_.name + "/" + finding.name;
       run_.findings.push_back(std::move(finding));
     }
+    // A job that ended by an error has said so; one without rows and error has done nothing.
+    if (error || !report.rows.empty())
+      for (const std::string& host : hosts_) run_.tally.did(host, name_);
     if (!report.rows.empty()) {
       const BenchRow& last = report.rows.back();
       all_.measured = format("{:.4g}", last.out_of_place.busbw_GBps);
@@ -214,9 +217,11 @@ class Measured {
       }
     }
     if (report.closing && !report.closing->busy.empty()) {
+      const BusyHost& busy = report.closing->busy.front();
       if (all_.status == FindingStatus::pass) all_.status = FindingStatus::warn;
-      all_.message += format("{}its time says little: {}", all_.message.empty() ? "" : "; ",
-                             report.closing->busy.front().why);
+      all_.message +=
+          format("{}{} {}: {}", all_.message.empty() ? "" : "; ", busy.host,
+                 busy.own_limit ? "was held back" : "was busy, so its time says little", busy.why);
     }
     run_.findings.push_back(std::move(all_));
     if (!error) run_.measured.push_back(std::move(report));
@@ -245,7 +250,9 @@ Status check_cluster(CheckRun& run) {
   if (hosts.size() < 2)
     return Error(ErrorCode::incomplete, "fewer than two hosts are left that reach each other");
   WrongData wrong(hosts);
-  for (const kernels::Collective collective : check_collectives(run.options.level))
+  const auto collectives = check_collectives(run.options.level);
+  for (const std::string& host : hosts) run.tally.plan(host, collectives.size(), "collectives");
+  for (const kernels::Collective collective : collectives)
     COLL_TRY(Measured(run, hosts, collective).judge(wrong));
   wrong.conclude(run);
   return {};

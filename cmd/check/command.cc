@@ -15,6 +15,7 @@
 #include "base/host_facts.h"
 #include "base/whole_file.h"
 #include "cmd/check/check.h"
+#include "cmd/doctor/common_cause.h"
 #include "cmd/job/dry_run.h"
 #include "cmd/job/interrupt.h"
 #include "cmd/job/options.h"
@@ -75,10 +76,20 @@ bool take_stop(CheckRun& run) {
 
 void run_suite(CheckRun& run, SuiteResult& result) {
   const int64_t began = now_ns();
+  run.tally = {};
   const Status done = result.suite->run(run);
   result.seconds = double(now_ns() - began) / 1e9;
+  result.planned = run.tally.planned();
+  result.measured = run.tally.done();
   result.end = SuiteEnd::done;
-  if (done.ok()) return;
+  if (done.ok()) {
+    for (Finding& finding : run.tally.missing(result.suite->name, run.out)) {
+      result.end = SuiteEnd::partly;
+      result.why = finding.message;
+      run.findings.push_back(std::move(finding));
+    }
+    return;
+  }
   result.end = SuiteEnd::broke;
   result.why = done.error().chain();
   if (done.error().code == ErrorCode::interrupted) {
@@ -116,7 +127,8 @@ void say_what_was_not_judged(CheckRun& run, const std::vector<SuiteResult>& resu
   };
   const auto ran = [&](std::string_view name) {
     return std::any_of(results.begin(), results.end(), [&](const SuiteResult& result) {
-      return result.suite->name == name && result.end == SuiteEnd::done;
+      return result.suite->name == name &&
+             (result.end == SuiteEnd::done || result.end == SuiteEnd::partly);
     });
   };
   const Expectation& expect = run.options.expect;
@@ -160,6 +172,7 @@ void complete_culprits(CheckRun& run, const std::vector<SuiteResult>& results) {
   if (!paired) run.culprits.insert(run.culprits.end(), run.doubtful.begin(), run.doubtful.end());
   for (const Finding& finding : run.findings) {
     if (finding.status != FindingStatus::fail || finding.at.host.empty() ||
+        finding.reason == kOfLauncher ||
         (finding.at.kind != SubjectKind::host && finding.at.kind != SubjectKind::gpu &&
          finding.at.kind != SubjectKind::nic))
       continue;
@@ -189,6 +202,9 @@ CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
                                : asked.only.contains(suite.name)) &&
            !asked.skip.contains(suite.name);
   };
+  const bool loading = std::any_of(suites().begin(), suites().end(), [&](const Suite& suite) {
+    return suite.loads && is_asked(suite) && int(run.hosts.size()) >= suite.least_hosts;
+  });
   bool loaded = false;
   // What could not be done now, the suite itself says.
   const auto before_load = [&] {
@@ -210,6 +226,8 @@ CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
       result.why = "not asked for";
     } else if (int(run.hosts.size()) < suite.least_hosts) {
       result.why = format("it needs {} hosts", suite.least_hosts);
+    } else if (suite.before != nullptr && !asked.only.contains(suite.name) && !loading) {
+      result.why = "no suite that loads the hosts was asked for";
     } else if (take_stop(run)) {
       leave_out(run, result, SuiteEnd::broke, "the check was ended by a signal");
     } else if (fit < suite.least_hosts) {
@@ -354,6 +372,9 @@ Result<int> checked(const ParsedLine& line, Console& console) {
   }
   if (!quiet)
     for (const auto& warning : run.launch.hosts.warnings) console.note(warning);
+  if (const std::string hint = allocation_hint("check");
+      !quiet && !nagios && run.launch.hosts.hosts.empty() && !hint.empty())
+    console.note(hint);
 
   const Asked asked{suite_names(line, "only"), suite_names(line, "skip")};
   const StopSignals signals;

@@ -1,6 +1,7 @@
 // The suite `node` in its parts: runs of this program on one host each, many at the same time
 // (node_jobs.cc), and what each run's report says (node_judge.cc, pure). Threads: one.
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <set>
 
@@ -45,10 +46,18 @@ struct NodeResult {
   std::vector<Finding> findings;
   std::map<std::string, Speed> speeds;  // by what they are of
   std::string busy;                     // why its times say little
+  std::string held_back;                // by its own cgroup's quota: no excuse
   int ranks = 0;
   bool on_gpus = false;
   std::string detour;  // links between its GPUs that are not P2P, and why; empty: none
   std::optional<BenchReport> report;
+  bool timed = false;  // it has rows
+  // It has figures, or what stands in the way is told.
+  bool measured() const {
+    return timed || !speeds.empty() ||
+           std::any_of(findings.begin(), findings.end(),
+                       [](const Finding& f) { return f.status != FindingStatus::pass; });
+  }
 };
 
 // Of a job that is over.

@@ -70,6 +70,7 @@ void judge_collective(const NodeJob& job, Finding& all, NodeResult& result) {
     result.on_gpus = header->device == "cuda";
     if (result.on_gpus && !job.optional) result.detour = detour_of(*header);
   }
+  result.timed = !saved->report.rows.empty();
   if (!saved->report.rows.empty() && !job.optional) {
     const Timing& timing = saved->report.rows.back().out_of_place;
     if (timing.busbw_GBps > 0) result.speeds[job.name] = {timing.busbw_GBps, ""};
@@ -88,7 +89,8 @@ void judge_collective(const NodeJob& job, Finding& all, NodeResult& result) {
         "them, or stores that arrive torn";
   }
   if (saved->report.closing)
-    for (const BusyHost& busy : saved->report.closing->busy) result.busy = busy.why;
+    for (const BusyHost& busy : saved->report.closing->busy)
+      (busy.own_limit ? result.held_back : result.busy) = busy.why;
   if (!saved->verdict.error() && !job.optional) result.report = std::move(saved->report);
 }
 

@@ -35,7 +35,7 @@ static void fields(JsonRecord& io, SoakResult& soak) {
 
 namespace {
 
-constexpr const char* kEnds[] = {"done", "not-asked", "no-hosts", "no-time", "broke-off"};
+constexpr const char* kEnds[] = {"done", "not-asked", "no-hosts", "no-time", "broke-off", "partly"};
 const char* end_word(SuiteEnd end) {
   return kEnds[size_t(end)];
 }
@@ -54,8 +54,10 @@ bool of_suite(const Finding& finding, const Suite& suite) {
 // What a suite says of a host: of a link both ends.
 std::string cell(const CheckReport& report, const SuiteResult& result, const std::string& host) {
   if (result.end == SuiteEnd::not_asked) return "-";
-  bool warn = false;
+  bool warn = false, job_left_out = false;
   for (const Finding& finding : report.findings) {
+    job_left_out |= finding.name == std::string(result.suite->name) + "/measured" &&
+                    finding.at.kind == SubjectKind::job;
     if (!of_suite(finding, *result.suite) || (finding.at.host != host && finding.at.peer != host))
       continue;
     if (finding.status == FindingStatus::fail) return "FAIL";
@@ -71,7 +73,9 @@ std::string cell(const CheckReport& report, const SuiteResult& result, const std
       if (&other == &result) break;
     }
   }
-  if (result.end != SuiteEnd::done) return "not run";
+  if (result.end == SuiteEnd::partly && result.measured < result.planned && job_left_out)
+    return "partly";
+  if (result.end != SuiteEnd::done && result.end != SuiteEnd::partly) return "not run";
   return warn ? "warn" : "ok";
 }
 
@@ -148,7 +152,9 @@ std::string drain_lines(const CheckReport& report) {
   std::string text;
   std::set<std::string> done;
   for (const Culprit& culprit : report.culprits) {
-    if (culprit.kind == SubjectKind::link || culprit.kind == SubjectKind::job) continue;
+    if (culprit.kind == SubjectKind::link || culprit.kind == SubjectKind::job ||
+        culprit.kind == SubjectKind::launcher)
+      continue;
     const std::string host = culprit.name.substr(0, culprit.name.find(' '));
     if (!is_node_name(host) || !done.insert(host).second) continue;
     constexpr size_t kMostReason = 160;
@@ -214,6 +220,8 @@ std::string check_json(const CheckReport& report, const Verdict& verdict) {
   for (const SuiteResult& result : report.suites) {
     json.begin_object().field("name", result.suite->name).field("end", end_word(result.end));
     json.field("seconds", result.seconds);
+    if (result.end != SuiteEnd::not_asked)
+      json.field("planned", result.planned).field("measured", result.measured);
     write_text_or_null(json, "why", result.why);
     json.end_object();
   }
@@ -244,6 +252,8 @@ Result<CheckReport> read_check(const Judgement& judged) {
       io.field("name", name);
       io.name("end", result.end, int(std::size(kEnds)), end_word);
       io.field("seconds", result.seconds);
+      if (io.has("planned", true)) io.field("planned", result.planned);
+      if (io.has("measured", true)) io.field("measured", result.measured);
       if (io.has("why", true)) io.field("why", result.why);
       for (const Suite& suite : suites())
         if (suite.name == name) result.suite = &suite;

@@ -88,7 +88,10 @@ LaunchOptions CheckRun::launch_of(const std::vector<std::string>& names) const {
 }
 
 Status check_doctor(CheckRun& run) {
+  for (const std::string& host : run.hosts) run.tally.plan(host, 1, "hosts");
   COLL_ASSIGN(const Survey survey, make_survey(run.launch));
+  for (size_t i = 0; i < survey.hosts.size() && i < run.hosts.size(); ++i)
+    if (survey.hosts[i].facts) run.tally.did(run.hosts[i], "facts");
   Diagnosis diagnosis = diagnose_hosts(survey, run.options.expect);
   // Of many hosts not all pairs try to reach each other: no omission here, where the suite pairs
   // comes after.
@@ -108,7 +111,10 @@ Status check_doctor(CheckRun& run) {
 }
 
 Status check_inventory(CheckRun& run) {
+  for (const std::string& host : run.fit()) run.tally.plan(host, 1, "hosts");
   COLL_ASSIGN(const auto topologies, ask_topologies(run.launch_of(run.fit())));
+  for (const HostTopology& host : topologies)
+    if (host.view) run.tally.did(host.host, "view");
   const auto groups = group_hosts(topologies);
   take(run, "inventory", hosts_findings(topologies, groups, false));
   for (const HostTopology& host : topologies)
@@ -135,8 +141,10 @@ Status check_counters(CheckRun& run) {
     return Error(ErrorCode::incomplete,
                  "no suite has loaded the hosts: there is nothing to compare");
   std::vector<std::string> asked;
-  for (const auto& [host, counters] : run.counters)
+  for (const auto& [host, counters] : run.counters) {
+    run.tally.plan(host, 1, "hosts");
     if (!counters.error) asked.push_back(host);
+  }
   std::map<std::string, HostCounters> now;
   if (!asked.empty()) {
     COLL_ASSIGN(now, ask_counters(run.launch_of(asked), run.counters));
@@ -144,6 +152,7 @@ Status check_counters(CheckRun& run) {
   for (const auto& [host, before] : run.counters) {
     const auto after = now.find(host);
     if (!before.error && after != now.end() && !after->second.error) {
+      run.tally.did(host, "counters");
       for (Finding& finding : counter_findings(host, before.counters, after->second.counters)) {
         if (finding.status == FindingStatus::fail) {
           run.out.try_emplace(host, "counters");

@@ -104,11 +104,16 @@ void judge_limit(const BenchReport& report, const Limit& limit, uint64_t default
 // What others did meanwhile may be why it was slow.
 void say_who_was_busy(const BenchReport& report, std::vector<Finding>& findings) {
   if (!report.closing || report.closing->busy.empty()) return;
-  const BusyHost& busy = report.closing->busy.front();
+  const auto& all = report.closing->busy;
+  const auto excuse =
+      std::find_if(all.begin(), all.end(), [](const BusyHost& host) { return !host.own_limit; });
+  const BusyHost& busy = excuse == all.end() ? all.front() : *excuse;
   for (Finding& finding : findings)
     if (says_too_slow(finding))
-      finding.message +=
-          format("; host {} was busy meanwhile ({}), so this says little", busy.host, busy.why);
+      finding.message += busy.own_limit
+                             ? format("; host {} was held back meanwhile ({})", busy.host, busy.why)
+                             : format("; host {} was busy meanwhile ({}), so this says little",
+                                      busy.host, busy.why);
 }
 
 // What was to be measured beside us and was not. Of NCCL's best any will do.

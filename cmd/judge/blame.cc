@@ -5,14 +5,21 @@
 #include <map>
 #include <set>
 
+#include "base/format.h"
+
 namespace collctl::cmd {
 namespace {
+
+constexpr double kOneWay = 0.5;  // a part that is bad in one direction, beside one that is in both
 
 // Odds before anything was measured. A host goes wrong in more ways than one of its links; what is
 // asked is only that the order is right and that a lone bad measurement (kAlarm) weighs less than a
 // culprit.
-double log_prior(SubjectKind kind) {
-  return std::log(kind == SubjectKind::host ? 0.01 : kind == SubjectKind::link ? 0.002 : 0.005);
+double log_prior(const Suspect& part) {
+  const double whole = part.kind == SubjectKind::host   ? 0.01
+                       : part.kind == SubjectKind::link ? 0.002
+                                                        : 0.005;
+  return std::log(part.way == Way::both ? whole : kOneWay * whole);
 }
 constexpr double kAlarm = 0.01;   // a bad measurement of good parts
 constexpr double kMissed = 0.02;  // a good measurement of a bad part
@@ -41,7 +48,7 @@ class Search {
 
   // By how much the set gets more probable when the part comes in as one that misses so many.
   double gain(int part, double missed) const {
-    double sum = log_prior(parts_[index(part)].kind) + (missed == kMissed ? 0 : kIntermittentPrior);
+    double sum = log_prior(parts_[index(part)]) + (missed == kMissed ? 0 : kIntermittentPrior);
     for (const int t : of_part_[index(part)])
       sum += likelihood(t, missed_[index(t)] * missed) - likelihood(t, missed_[index(t)]);
     return sum;
@@ -134,7 +141,7 @@ class Search {
   }
   // Priors choose between explanations, they do not tell two apart that no measurement tells apart.
   double prior_lead(int part, int other) const {
-    return log_prior(parts_[index(part)].kind) - log_prior(parts_[index(other)].kind);
+    return log_prior(parts_[index(part)]) - log_prior(parts_[index(other)]);
   }
   int best_candidate() const {
     int best = -1;
@@ -158,6 +165,12 @@ class Search {
 };
 
 }  // namespace
+
+std::string Suspect::text() const {
+  if (way == Way::both) return name;
+  if (kind == SubjectKind::link) return name;
+  return format("what {} {}", name, way == Way::out ? "sends" : "receives");
+}
 
 Blame blame(std::span<const Suspect> parts, std::span<const Trial> trials) {
   Search search(parts, trials);
@@ -341,8 +354,17 @@ Round next_round(std::span<const Suspect> parts, std::span<const Trial> trials, 
 }
 
 std::string names_of(const Blamed& one, const Suspects& parts) {
-  std::string names = parts[one.part].name;
-  for (const int other : one.alternatives) names += ", " + parts[other].name;
+  std::vector<int> all = one.alternatives;
+  all.insert(all.begin(), one.part);
+  std::string names;
+  for (const int part : all) {
+    // A part as a whole says more than a direction of it.
+    const bool said = std::any_of(all.begin(), all.end(), [&](int whole) {
+      return whole != part && parts[part].way != Way::both && parts[whole].way == Way::both &&
+             parts[whole].kind == parts[part].kind && parts[whole].name == parts[part].whole;
+    });
+    if (!said) names += (names.empty() ? "" : ", ") + parts[part].text();
+  }
   return names;
 }
 

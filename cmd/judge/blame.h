@@ -22,36 +22,50 @@
 
 namespace collctl::cmd {
 
+// Which of what goes through a part: all of it, or one direction. An end that only sends badly, or
+// only receives badly, is a culprit of its own: its other direction is good every time.
+enum class Way : uint8_t { both, out, in };
+
 // What can be at fault.
 struct Suspect {
   SubjectKind kind = SubjectKind::host;
   std::string name;
+  Way way = Way::both;     // of a link: `out` is from the first end to the second
+  std::string whole = {};  // a direction's: the name of the part as a whole
+  // "node04", "what node04 sends", "node01 -> node04".
+  std::string text() const;
 };
 
 // The suspects of some measurements, by name: numbered as they come.
 class Suspects {
  public:
-  // The same number for the same name.
-  int add(SubjectKind kind, const std::string& name) {
-    const auto [at, fresh] = index_.try_emplace(name, int(list_.size()));
-    if (fresh) list_.push_back({kind, name});
+  // The same number for the same name and way.
+  int add(SubjectKind kind, const std::string& name, Way way = Way::both) {
+    const auto [at, fresh] = index_.try_emplace(std::pair(name, way), int(list_.size()));
+    if (fresh) list_.push_back({kind, name, way, name});
     return at->second;
   }
   // What lies between two ends, whichever comes first.
   int add_link(const std::string& a, const std::string& b) {
     return add(SubjectKind::link, link_name(a, b));
   }
+  // The same, of what goes from one to the other.
+  int add_link_from(const std::string& from, const std::string& to) {
+    const int part = add(SubjectKind::link, from + " -> " + to, Way::out);
+    list_[size_t(part)].whole = link_name(from, to);
+    return part;
+  }
   static std::string link_name(const std::string& a, const std::string& b) {
     return std::min(a, b) + " - " + std::max(a, b);
   }
-  bool contains(const std::string& name) const { return index_.contains(name); }
-  int number(const std::string& name) const { return index_.at(name); }
+  bool contains(const std::string& name) const { return index_.contains({name, Way::both}); }
+  int number(const std::string& name) const { return index_.at({name, Way::both}); }
   const Suspect& operator[](int part) const { return list_[size_t(part)]; }
   std::span<const Suspect> all() const { return list_; }
 
  private:
   std::vector<Suspect> list_;
-  std::map<std::string, int> index_;
+  std::map<std::pair<std::string, Way>, int> index_;
 };
 
 // One measurement. `ratio`: measured over expected, 0 when it broke or never ended.

@@ -169,6 +169,7 @@ struct GpuLine {  // one for each of a host's ranks
 struct HostLine {
   std::string host;
   std::vector<int> ranks, devices, pids;
+  std::string own_name = {};            // as its kernel calls it, where that is another name
   std::vector<GpuLine> gpus = {};       // of GPU ranks
   std::string machine = {};             // its processors
   std::vector<std::string> cores = {};  // of each CPU rank: where it may run ("0-3,8")
@@ -230,6 +231,7 @@ struct ThrottledGpu {
 struct BusyHost {  // others than the ranks had its processors during the run
   std::string host;
   std::string why;
+  bool own_limit = false;  // nothing but its own cgroup's quota: the host's fault, no excuse
 };
 struct LeftOut {  // a variant of another library that could not be measured
   std::string variant, reason;

@@ -146,7 +146,11 @@ Status send_closing(const ClosingFacts& mine, BenchClosing closing,
     double own_s = 0;
     for (const auto& [pid, seconds] : watch.own_s) own_s += seconds;
     const std::string why = busy_reason(watch.before, watch.after, watch.ranks, own_s);
-    if (!why.empty()) closing.busy.push_back({watch.host, why});
+    base::HostLoad unlimited = watch.after;
+    unlimited.throttled_times = watch.before.throttled_times;
+    if (!why.empty())
+      closing.busy.push_back(
+          {watch.host, why, busy_reason(watch.before, unlimited, watch.ranks, own_s).empty()});
   }
   if (device || !closing.busy.empty() || !closing.waits.empty() || !closing.left_out.empty())
     sink.closing(closing);

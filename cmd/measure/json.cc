@@ -38,6 +38,7 @@ static void fields(JsonRecord& io, HostLine& host) {
   io.field("ranks", host.ranks);
   io.field("devices", host.devices);
   io.field("pids", host.pids);
+  io.unless_empty("own_name", host.own_name);
   io.unless_empty("machine", host.machine);
   io.unless_empty("cores", host.cores);
   if (io.has("bound", !host.cores.empty())) io.field("bound", host.bound);
@@ -189,6 +190,7 @@ void fields(JsonRecord& io, LeftOut& out) {
 void fields(JsonRecord& io, BusyHost& host) {
   io.field("host", host.host);
   io.field("why", host.why);
+  if (io.has("own_limit", host.own_limit)) io.field("own_limit", host.own_limit);
 }
 
 void fields(JsonRecord& io, ThrottledGpu& gpu) {

@@ -43,6 +43,49 @@ if case_is "a host with a slow link, and a path that loses everything, which is 
   rate 4 200mbit
 fi
 
+# However hosts are called, it is the right one, by the name that it was given.
+slow_way() { # NODE out|in RATE
+  case $2 in
+    out) rig_node "$1" tc qdisc replace dev eth0 root tbf rate "$3" burst 64k latency 200ms ;;
+    in) nsenter -t "$rig_head_pid" -n tc qdisc replace dev "v$1" root tbf rate "$3" burst 64k latency 200ms ;;
+  esac
+}
+if case_is "hosts by address, one of which is slow in what it sends"; then
+  slow_way 4 out 10mbit
+  run check -H "$(for i in $(seq $nodes); do printf '%s:1,' "$(rig_address "$i")"; done | sed 's/,$//')" $patient --level quick --only pairs --json
+  is_code 1
+  names "host $(rig_address 4)"
+  has_out "what it sends: "
+  slow_way 4 out 200mbit
+fi
+
+if case_is "hosts that all call themselves localhost, one of which is slow in what it receives"; then
+  # Of one boot; real ones differ by that.
+  for i in $(seq $nodes); do
+    rig_node "$i" hostname localhost
+    rig_sshd_conf "$i" "SetEnv COLLCTL_HOSTID=$i"
+  done
+  slow_way 2 in 10mbit
+  run check -H "$all" $patient --level quick --only pairs,cluster --json
+  is_code 1
+  names "host node02"
+  has_out "what it receives: "
+  slow_way 2 in 200mbit
+  for i in $(seq $nodes); do
+    rig_node "$i" hostname "$(rig_name "$i")"
+    rig_sshd_reset "$i"
+  done
+fi
+
+if case_is "host keys that the launcher does not know are its own affair, and no host is to be drained"; then
+  mv "$rig/head/home/.ssh/known_hosts" "$rig/known_hosts"
+  run check -H "$all" $patient --level quick --only doctor
+  mv "$rig/known_hosts" "$rig/head/home/.ssh/known_hosts"
+  is_code 4
+  has_out "launcher head: it does not know the host keys of node01"
+  ! grep -q scontrol "$out" || fail "hosts are to be drained"
+fi
+
 if case_is "a host at which packets are lost is named, whatever its speed"; then
   rig_node 2 iptables -A INPUT -i eth0 -m statistic --mode random --probability 0.2 -j DROP
   run check -H "$all" $patient --level quick --only pairs --json
