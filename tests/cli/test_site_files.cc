@@ -123,8 +123,8 @@ TEST_CASE("what NCCL alone has is left out of its lists with one note, and not o
                               home.home + " NCCL_ALGO=^NVLS,NVLSTree");
   CHECK(ran.code == 0);
   CHECK(ran.err ==
-        "collctl: note: NCCL_ALGO = '^NVLS,NVLSTree': nvls,nvlstree is for NCCL alone and left out "
-        "here\n");
+        "collctl: note: NCCL_ALGO = '^NVLS,NVLSTree': left out, as only NCCL has it: "
+        "nvls,nvlstree\n");
   const Ran ours =
       run_collctl("run -n 2 allreduce -b 1K -e 1K --iters 1", home.home + " COLLCTL_ALGO=^NVLS");
   CHECK(ours.code == 2);
