@@ -53,7 +53,8 @@ Error decode_error(ByteView bytes) {
   const auto contexts = r.get<uint32_t>();
   for (uint32_t i = 0; i < contexts && i < kMaxContexts && r.ok(); ++i)
     error.contexts.push_back(r.get_string());
-  if (!r.ok() || !r.at_end() || contexts > kMaxContexts || cause >= base::kCauses || !known_code(code))
+  if (!r.ok() || !r.at_end() || contexts > kMaxContexts || cause >= base::kCauses ||
+      !known_code(code))
     return Error(ErrorCode::lost, format("malformed error record of {} bytes", bytes.size()));
   return error;
 }
