@@ -403,10 +403,13 @@ bool TaskJob::explains_others(int rank) const {
   const std::vector<RankFacts> known = facts();
   if (signal_ != 0 || job_error_ || std::any_of(known.begin(), known.end(), died)) return false;
   const std::string& host = ranks_[size_t(rank)].end.host;
+  const auto there = [&](int other) {
+    return other >= 0 && size_t(other) < ranks_.size() && ranks_[size_t(other)].end.host == host;
+  };
   return std::any_of(known.begin(), known.end(), [&](const RankFacts& r) {
     const auto& e = r.end.error;
-    return e && (e->code == ErrorCode::lost || e->code == ErrorCode::deadline) && e->rank >= 0 &&
-           size_t(e->rank) < ranks_.size() && ranks_[size_t(e->rank)].end.host == host;
+    return e && (e->code == ErrorCode::lost || e->code == ErrorCode::deadline) &&
+           (there(e->rank) || there(e->awaited));
   });
 }
 
