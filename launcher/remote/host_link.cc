@@ -86,6 +86,11 @@ void HostLink::fail(Error error) {
   channel_.reset();
 }
 
+void HostLink::fail_behind(const HostLink& carrier, Error error) {
+  fail(std::move(error));
+  if (error_) error_->host = carrier.spec_.name;
+}
+
 void HostLink::reject(Error error) {
   parser_ = FrameParser();
   drop_frames();

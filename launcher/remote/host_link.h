@@ -76,6 +76,8 @@ class HostLink {
   void forgive_silence(int64_t now) { heard_ns_ = now; }
   // Fails the host; keeps the first error. The channel is closed.
   void fail(Error error);
+  // The same, where another host is to be named: the one through which this one is reached.
+  void fail_behind(const HostLink& carrier, Error error);
   // The same for a host that sends malformed data: what else it has sent is dropped.
   void reject(Error error);
   // Dismisses the agent; `left` when it has exited.

@@ -342,8 +342,12 @@ void HostPool::fail_late_hosts(double after_s, const char* option) {
       still += format(" for {}, through which it is reached", carrier->spec().name);
     else if (carrier != nullptr)
       still += " from " + carrier->spec().name;
-    link.fail(Error(ErrorCode::deadline,
-                    format("not up within {} s ({}): still {}", after_s, option, still)));
+    Error late(ErrorCode::deadline,
+               format("not up within {} s ({}): still {}", after_s, option, still));
+    if (carrier != nullptr && link.phase() == HostPhase::waiting)
+      link.fail_behind(*carrier, std::move(late));
+    else
+      link.fail(std::move(late));
   }
 }
 

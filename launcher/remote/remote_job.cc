@@ -13,6 +13,7 @@ constexpr size_t kMostPending = 8 << 20;
 constexpr double kOthersSeconds = 2;
 // An agent that is asked how its ranks are, while the job is ended, answers well within.
 constexpr double kAnswerSeconds = 2;
+constexpr double kSilentBeats = 3;  // missed by a host that carries others: it is the one to name
 constexpr double kGoneSeconds = 1;  // beyond the grace, to hear that ranks are gone
 
 struct RemoteRank {
@@ -47,7 +48,7 @@ struct RemoteJob::State {
 
   Status start(const RemoteStart& what, Deadline deadline, int wake_fd,
                const std::function<bool()>& stop);
-  std::vector<std::string> unheard() const;
+  std::vector<int> unheard() const;
   bool any_bad() const;
   void order(int host, const RemoteStart& what);
   void collect(std::vector<Event>& events);
@@ -128,10 +129,19 @@ Status RemoteJob::State::start(const RemoteStart& what, Deadline deadline, int w
   if (!errors.empty())
     return errors.size() == 1 || one_cause ? errors[0]
                                            : one_error("could not start their ranks", errors);
-  if (const std::vector<std::string> missing = unheard(); !missing.empty()) {
+  if (const std::vector<int> missing = unheard(); !missing.empty()) {
     Error late(ErrorCode::deadline, "these hosts did not start their ranks in time:");
-    for (const std::string& name : missing) late.message += " " + name;
-    if (missing.size() == 1) late.host = missing[0];
+    for (const int host : missing) late.message += " " + pool->host(host).spec().name;
+    if (missing.size() > 1) return late;
+    const HostLink& link = pool->host(missing[0]);
+    late.host = link.spec().name;
+    const HostLink* carrier = link.carrier();
+    const double silent_s = carrier == nullptr ? 0 : double(now_ns() - carrier->heard_ns()) / 1e9;
+    if (silent_s > kSilentBeats * double(kBeatMs) / 1e3) {
+      late.host = carrier->spec().name;
+      late.message += format("; {}, through which it is reached, has said nothing for {:.0f} s",
+                             late.host, silent_s);
+    }
     return late;
   }
   early = std::move(events);
@@ -139,12 +149,11 @@ Status RemoteJob::State::start(const RemoteStart& what, Deadline deadline, int w
 }
 
 // The hosts that have neither started their ranks nor failed.
-std::vector<std::string> RemoteJob::State::unheard() const {
-  std::vector<std::string> names;
+std::vector<int> RemoteJob::State::unheard() const {
+  std::vector<int> list;
   for (size_t host = 0; host < started.size(); ++host)
-    if (!ranks_of[host].empty() && !started[host] && !bad[host])
-      names.push_back(pool->host(int(host)).spec().name);
-  return names;
+    if (!ranks_of[host].empty() && !started[host] && !bad[host]) list.push_back(int(host));
+  return list;
 }
 
 bool RemoteJob::State::any_bad() const {
