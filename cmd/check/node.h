@@ -51,7 +51,7 @@ struct NodeResult {
   bool on_gpus = false;
   std::string detour;  // links between its GPUs that are not P2P, and why; empty: none
   std::optional<BenchReport> report;
-  bool timed = false;  // it has rows
+  bool timed = false;  // it has rows, or is a window-test that came to its verdict
   // It has figures, or what stands in the way is told.
   bool measured() const {
     return timed || !speeds.empty() ||

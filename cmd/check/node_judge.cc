@@ -166,7 +166,7 @@ void judge_memory(const NodeJob& job, Finding& all, NodeResult& result) {
 }
 
 // window-test judges itself.
-void judge_window(const NodeJob& job, Finding& all) {
+void judge_window(const NodeJob& job, Finding& all, NodeResult& result) {
   if (const auto error = read_failure(job.output)) {
     judge_error(job, *error, all);
     return;
@@ -178,6 +178,7 @@ void judge_window(const NodeJob& job, Finding& all) {
     judge_error(job, no_report(job), all);
     return;
   }
+  result.timed = true;
   if (verdict->ok()) return;
   const std::string why =
       verdict->reasons().empty() ? "it failed" : verdict->reasons().front().message;
@@ -201,7 +202,7 @@ NodeResult judge_job(const NodeJob& job) {
   else if (job.kind == NodeJobKind::memory)
     judge_memory(job, all, result);
   else
-    judge_window(job, all);
+    judge_window(job, all, result);
   result.findings.push_back(std::move(all));
   return result;
 }

@@ -52,7 +52,7 @@ if case_is "a host that has no name, and one that is down"; then
   holds '"resolve" in c("connect", "nohost")[0]["message"] and "check the spelling" in c("connect", "nohost")[0]["remedy"]'
   holds 'c("connect", "node02")[0]["status"] == "fail" and not r["hosts"][1]["reached"]'
   holds 'len(c("reach")) == 3 * 2 * 2 and all(x["status"] == "pass" for x in c("reach"))'
-  holds '{x["name"] for x in r["culprits"]} == {"node02", "nohost"} and r["verdict"]["reasons"][0]["code"] == "launch"'
+  holds '{(x["kind"], x["name"]) for x in r["culprits"]} == {("host", "node02"), ("launcher", "head")} and r["verdict"]["reasons"][0]["code"] == "launch"'
   nothing_left
 fi
 
