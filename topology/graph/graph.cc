@@ -177,6 +177,7 @@ class Builder {
 
   void add_nets(const Nic& nic, int nic_node, bool on_pci) {
     const int host = graph_.nodes[size_t(nic_node)].host;
+    const size_t of_others = graph_.nodes[size_t(nic_node)].links.size();
     for (const Net& net : nic.nets) {
       if (too_large_) return;
       if (net.dev == -1) continue;  // a part of a merged device
@@ -196,20 +197,21 @@ class Builder {
       const int at = add_node(NodeKind::net, host, net.dev.value_or(-1), cpu);
       nets_seen_[{host, net.name}] = at;
       fill_net(graph_.nodes[size_t(at)], net);
-      number_port(graph_.nodes[size_t(at)], nic_node);
+      number_port(graph_.nodes[size_t(at)], nic_node, of_others);
       connect_both(nic_node, at, LinkKind::net, graph_.nodes[size_t(at)].net_gbps);
       graph_.nets.push_back(at);
     }
   }
 
   // Newer cards show each port as a PCI function whose only port is 1, with the card's GUID: two
-  // devices of one card are two ports. (The port that several cards of one GUID share, one for each
-  // socket of the host, stays one.)
-  void number_port(Node& node, int nic_node) {
+  // functions of one card are two ports. (The port that several cards of one GUID share, one for
+  // each socket of the host, stays one.) `of_others`: so many links of the card are other
+  // functions'.
+  void number_port(Node& node, int nic_node, size_t of_others) {
     const Node& card = graph_.nodes[size_t(nic_node)];
     if (node.guid == 0 || card.id == 0) return;
-    for (const GraphLink& link : card.links) {
-      const Node& other = graph_.nodes[size_t(link.to)];
+    for (size_t i = 0; i < of_others; ++i) {
+      const Node& other = graph_.nodes[size_t(card.links[i].to)];
       if (other.kind == NodeKind::net && other.guid == node.guid)
         node.port = std::max(node.port, other.port + 1);
     }
