@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMostStacked = 8;  // a VLAN on a bond of ports of ...
 
-// They carry packets inside others', or to this host's own programs.
+// These carry packets inside others', or to this host's own programs.
 constexpr std::string_view kTunnels[] = {
     "dummy", "erspan", "geneve", "gre", "gretap", "ifb",   "ip6gre", "ip6tnl",    "ipip",
     "nlmon", "sit",    "tun",    "vti", "vti6",   "vxcan", "vxlan",  "wireguard", "xfrm"};

@@ -8,7 +8,7 @@
 
 namespace collctl::base {
 
-// What the kernel's list of links (rtnetlink) says of one.
+// A link as the kernel lists it (rtnetlink).
 struct InterfaceLink {
   std::string name = {};
   std::string kind =
@@ -18,8 +18,8 @@ struct InterfaceLink {
   int lower = 0;                 // index of what it stands on, of a veth the other end; 0: none
   bool lower_elsewhere = false;  // ... in another network namespace, where the index says nothing
 };
-// Of this network namespace. Empty where the kernel does not answer: then names and addresses
-// decide.
+// All links of this network namespace. Empty where the kernel does not answer: then names and
+// addresses decide.
 std::vector<InterfaceLink> interface_links();
 
 // Fills `aside` of each: empty where it counts, else why not, in one phrase.

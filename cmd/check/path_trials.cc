@@ -8,7 +8,7 @@
 namespace collctl::cmd {
 namespace {
 
-// Of the packets of a path that had to be sent again, and as many times as on the usual path: more
+// Share of a path's packets that had to be sent again, and as many times as on the usual path: more
 // is bad whatever the speed. Bursts that fill a switch's queue stay below.
 constexpr double kResent = 0.05, kResentOfUsual = 4;
 constexpr double kOfPort = 0.5;  // of an RDMA port's rate: less is bad whatever the others have

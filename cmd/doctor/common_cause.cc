@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kMostNamed = 4;
 constexpr size_t kFewest = 3;  // hosts with one reason, before it is taken for a common one
 
-// What is wrong at the launcher however many hosts show it.
+// It is wrong at the launcher, however many hosts show it.
 bool always_the_launchers(Cause cause) {
   return cause == Cause::unknown_key || cause == Cause::unresolved;
 }

@@ -1,6 +1,5 @@
-// Whose fault it is that hosts cannot be reached: what the launcher lacks (a host's key, a name),
-// or one reason that holds for most hosts, is told once as the launcher's, and no host is accused
-// of it. Pure.
+// Hosts that cannot be reached, and no fault of theirs: the launcher lacks a host's key or a name,
+// or one reason holds for most hosts. That is told once as the launcher's. Pure.
 #pragma once
 #include <string>
 #include <vector>

@@ -24,7 +24,7 @@ struct Cluster {
     for (int i = 0; i < count; ++i) list.push_back(format("10.0.0.{}", i + 1));
     return list;
   }
-  // What `rails` reports of hosts with these speeds between them, each in GB/s.
+  // A report of `rails` on hosts with these speeds between them, each in GB/s.
   template <class Speed>
   RailsReport report(const Speed& speed) const {
     RailsReport all;
