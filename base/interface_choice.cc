@@ -1,5 +1,6 @@
 #include "base/interface_choice.h"
 
+#include <arpa/inet.h>
 #include <linux/if_link.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
@@ -55,11 +56,7 @@ class Links {
 };
 
 bool only_link_local(const NetInterface& interface) {
-  return std::ranges::all_of(interface.addresses, [](const InterfaceAddress& address) {
-    return address.text.starts_with("169.254.") || address.text.starts_with("fe8") ||
-           address.text.starts_with("fe9") || address.text.starts_with("fea") ||
-           address.text.starts_with("feb");
-  });
+  return std::ranges::all_of(interface.addresses, is_link_local, &InterfaceAddress::text);
 }
 
 std::string by_kind(const InterfaceLink& link, const Links& links) {
@@ -75,6 +72,14 @@ std::string by_kind(const InterfaceLink& link, const Links& links) {
 }
 
 }  // namespace
+
+bool is_link_local(const std::string& address) {
+  in_addr v4{};
+  if (::inet_pton(AF_INET, address.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 16 == 0xa9fe;
+  in6_addr v6{};
+  if (::inet_pton(AF_INET6, address.c_str(), &v6) != 1) return true;
+  return v6.s6_addr[0] == 0xfe && (v6.s6_addr[1] & 0xc0) == 0x80;
+}
 
 void judge_interfaces(std::vector<NetInterface>& interfaces,
                       const std::vector<InterfaceLink>& known) {

@@ -22,6 +22,9 @@ struct InterfaceLink {
 // addresses decide.
 std::vector<InterfaceLink> interface_links();
 
+// 169.254.0.0/16 or fe80::/10; also what is no address: no other host is reached by it.
+bool is_link_local(const std::string& address);
+
 // Fills `aside` of each: empty where it counts, else why not, in one phrase.
 void judge_interfaces(std::vector<NetInterface>& interfaces,
                       const std::vector<InterfaceLink>& links);

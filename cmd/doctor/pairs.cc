@@ -9,6 +9,7 @@
 
 #include "base/format.h"
 #include "base/host_devices.h"
+#include "base/interface_choice.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/judge/ends.h"
 
@@ -28,13 +29,6 @@ std::optional<std::array<uint8_t, 16>> address_bytes(const std::string& text) {
 
 bool is_v4(const std::string& text) {
   return text.find(':') == std::string::npos;
-}
-
-bool is_link_local(const std::string& address) {
-  const auto bytes = address_bytes(address);
-  if (!bytes) return true;
-  if (is_v4(address)) return (*bytes)[12] == 169 && (*bytes)[13] == 254;
-  return (*bytes)[0] == 0xfe && ((*bytes)[1] & 0xc0) == 0x80;
 }
 
 // The rule by which the transports choose interfaces; who has named some has them all.
@@ -76,7 +70,7 @@ std::vector<std::vector<UsableAddress>> usable_addresses(const std::vector<Surve
     for (const auto& interface : hosts[i].facts->interfaces) {
       if (!carries_data(interface, hosts[i].interfaces.all > 0)) continue;
       for (const auto& address : interface.addresses)
-        if (!is_link_local(address.text) && owners[address.text] == 1)
+        if (!base::is_link_local(address.text) && owners[address.text] == 1)
           usable[i].push_back(
               {interface.name, address.text, address.prefix, interface.mtu, interface.speed_mbps});
     }
