@@ -19,8 +19,8 @@ struct NetInterface {
   int mtu = 0;
   int64_t speed_mbps = 0;  // 0: the driver does not say
   std::vector<InterfaceAddress> addresses;
-  std::string
-      aside;  // why no other host is reached by it (base/interface_choice.h); empty: it counts
+  std::string aside =
+      {};  // why no other host is reached by it (base/interface_choice.h); empty: it counts
 };
 // How the names of interfaces begin that lead to no other host, unless the user names one of them:
 // of containers, of this host itself, of virtual machines. In the order in which sockets take them

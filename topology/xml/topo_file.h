@@ -3,6 +3,7 @@
 #pragma once
 #include <vector>
 
+#include "base/result.h"
 #include "topology/findings.h"
 #include "topology/types.h"
 
