@@ -8,6 +8,7 @@
 #include "base/auth_proof.h"
 #include "base/check.h"
 #include "base/format.h"
+#include "base/peer_closed.h"
 
 namespace collctl::base {
 
@@ -83,7 +84,7 @@ struct AuthConnector::State {
     if (!fd) return errno_error(ErrorCode::unavailable, "socket for " + to.text(), errno);
     COLL_TRY(leave_by(fd.get(), source));
     if (::connect(fd.get(), to.raw(), to.length) != 0 && errno != EINPROGRESS && errno != EINTR)
-      return errno_error(ErrorCode::lost, "connect " + to.text(), errno);
+      return connect_error(to, errno);
     return {};
   }
 
@@ -120,7 +121,7 @@ struct AuthConnector::State {
     int failure = 0;
     socklen_t size = sizeof failure;
     if (getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &failure, &size) != 0) failure = errno;
-    if (failure != 0) return errno_error(ErrorCode::lost, "connect " + to.text(), failure);
+    if (failure != 0) return connect_error(to, failure);
     COLL_TRY(set_no_delay(fd.get()));
     return true;
   }
@@ -278,13 +279,13 @@ Result<Fd> auth_connect(const Address& to, const Secret& secret, ByteView greeti
         const Deadline look = deadline.earlier(Deadline::after_ms(kCancelLookMs));
         COLL_ASSIGN(const int ready, poll_fds({&p, 1}, cancelled == nullptr ? deadline : look));
         if (ready == 0 && deadline.passed() && c.turned_away()) return *c.turned_away();
+        if (ready == 0 && deadline.passed() && !c.connected()) return no_connection(to.text());
         if (ready == 0 && deadline.passed())
-          return Error(
-              ErrorCode::deadline,
-              format(
-                  "{}: {} before the deadline", to.text(),
-                  c.connected() ? "the other side did not finish the handshake" : "no connection"),
-              c.connected() ? "its process is stopped, or something else listens there" : "");
+          return Error(ErrorCode::deadline,
+                       to.text() +
+                           ": the other side did not finish the handshake before the "
+                           "deadline",
+                       "its process is stopped, or something else listens there");
         if (ready != 0) done = c.progress();
       }
       if (done && *done) {

@@ -8,20 +8,33 @@ struct tcp_info;
 
 namespace collctl::base {
 
-// What a read at the end of a connection says.
-inline constexpr const char* kClosedByPeer = "connection closed by the peer";
+struct Address;
 
-// A connection that the other end closed, or that broke because it did.
-bool only_says_closed(const Error& error);
+// A read at the end of a connection.
+Error closed_by_peer();
+// A send or receive that broke; `closed`: the other end is gone.
+Error connection_error(const char* what, int error_number);
+// An attempt that failed: `refused`, `silent`, `unreachable` or `barred`.
+Error connect_error(const Address& to, int error_number);
+inline bool only_says_closed(const Error& error) {
+  return error.cause == Cause::closed && error.code == ErrorCode::lost;
+}
 
 // A connection that did not come about. Nobody answered: packets were dropped, or there is no
 // route. A refused one is none of these: there the other process has ended.
-bool never_answered(const Error& connecting);
+inline bool never_answered(const Error& connecting) {
+  return connecting.cause == Cause::silent || connecting.cause == Cause::unreachable ||
+         connecting.cause == Cause::barred;
+}
+// "10.0.0.8:4242: no connection before the deadline", of nobody who answered.
+Error no_connection(const std::string& address);
 // "rank 7 cannot connect to rank 8: 10.0.0.8:4242: no connection before the deadline". Unlike a
 // wait it names both ends of what is broken, so it explains the waits of all others.
 Error cannot_connect(const std::string& from, const std::string& to, const std::string& host,
                      const Error& cause);
-bool says_cannot_connect(const Error& error);
+inline bool says_cannot_connect(const Error& error) {
+  return error.cause == Cause::no_connection;
+}
 // For how long the other end of a TCP connection has acknowledged nothing of what was sent to it
 // again and again, in seconds; 0: nothing is overdue. A process that is stopped is no reason: its
 // kernel acknowledges. Where the other end has closed and something is still on its way to it, this
@@ -31,7 +44,9 @@ double unacknowledged_s(const tcp_info& info);
 // "rank 3 cannot reach rank 4: it has acknowledged nothing for 4.2 s": a connection over which
 // nothing passes any more. Names both ends, too.
 Error cannot_reach(const std::string& from, const std::string& to, double seconds);
-bool says_cannot_reach(const Error& error);
+inline bool says_cannot_reach(const Error& error) {
+  return error.cause == Cause::unacknowledged;
+}
 inline bool says_broken_way(const Error& error) {
   return says_cannot_connect(error) || says_cannot_reach(error);
 }

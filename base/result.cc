@@ -57,6 +57,10 @@ const char* code_name(ErrorCode code) {
   return "defect";
 }
 
+bool Error::has_said(std::string_view words) const {
+  return chain().find(words) != std::string::npos;
+}
+
 std::string Error::chain() const {
   std::string text;
   for (auto it = contexts.rbegin(); it != contexts.rend(); ++it) text += *it + ": ";

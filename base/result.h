@@ -36,15 +36,24 @@ const char* code_name(ErrorCode code);
 // The kind of thing that went wrong, where something is decided by it: texts are for people only.
 enum class Cause : uint8_t {
   unsaid,
-  unresolved,   // a host's name
-  unreachable,  // nothing listens at the address, or there is no way to it
-  silent,       // nothing came in time
-  closed,       // the other end closed the connection
-  unknown_key,  // of a host, at the one who asks
-  changed_key,  // another one than is known, or a revoked one
-  login,        // refused
+  unresolved,      // a host's name
+  refused,         // a connection: the host answers, and nothing listens there
+  unreachable,     // there is no way to the address
+  barred,          // this host's own routes or filters let nothing go there
+  silent,          // nothing came in time
+  closed,          // the other end closed the connection, or it broke because it did
+  unknown_key,     // of a host, at the one who asks
+  changed_key,     // another one than is known, or a revoked one
+  login,           // refused
+  no_connection,   // between `from` and `rank`: it did not come about
+  unacknowledged,  // between `from` and `rank`: nothing passes any more
+  late,            // `rank` was waited for until the deadline of `from`
+  absent,          // the launcher itself did not run
+  halted,          // the communicator has lost ranks, as the launcher says
+  told_to_end,     // a group: the whole says why
+  malformed,       // a record or frame
 };
-inline constexpr uint8_t kCauses = 8;
+inline constexpr uint8_t kCauses = 17;
 
 struct Error {
   ErrorCode code = ErrorCode::defect;
@@ -54,6 +63,7 @@ struct Error {
       contexts;      // innermost first: "connect rank 3 -> rank 5", "bootstrap", ...
   std::string hint;  // what to do about it; may be empty
   int rank = -1;     // the rank at fault or waited for, when known
+  int from = -1;     // the rank that found it; -1: the one that reports it
   std::string host;  // its host, when known
   int awaited = -1;  // whom the rank that reports it waited for, where `rank` is not that one
   int signal = 0;    // with `interrupted`
@@ -76,6 +86,8 @@ struct Error {
   }
   // "outer: inner: message", without the hint.
   std::string chain() const;
+  // For the wording alone, so that nothing is said twice: chain() already has these words.
+  bool has_said(std::string_view words) const;
 };
 
 // Error from errno: "<what>: <strerror>", with a hint where descriptors are short. `code` says what

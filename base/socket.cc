@@ -281,29 +281,50 @@ Result<Fd> connect_tcp(const Address& to, Deadline deadline, bool retry) {
     COLL_ASSIGN(const int failure, connect_once(to, deadline, fd));
     if (failure == 0) return fd;
     if (!retry || !worth_another_try(failure) || deadline.remaining_ns() < pause_ms * 1'000'000)
-      return errno_error(ErrorCode::lost, "connect " + to.text(), failure);
+      return connect_error(to, failure);
     sleep_until(Deadline::after_ms(pause_ms));
     pause_ms = std::min<int64_t>(pause_ms * 2, 200);
   }
 }
 
-bool only_says_closed(const Error& error) {
-  const auto ends_with = [&](std::string_view words) {
-    const std::string_view message = error.message;
-    if (!message.ends_with(words)) return false;
-    const std::string_view before = message.substr(0, message.size() - words.size());
-    return before.empty() || before.ends_with(": ");  // whose connection it was
-  };
-  const auto is = [&](const char* what, int failure) {
-    return ends_with(errno_error(ErrorCode::lost, what, failure).message);
-  };
-  return error.code == ErrorCode::lost && (ends_with(kClosedByPeer) || is("receive", ECONNRESET) ||
-                                           is("send", ECONNRESET) || is("send", EPIPE));
+Error connect_error(const Address& to, int error_number) {
+  Error e = errno_error(ErrorCode::lost, "connect " + to.text(), error_number);
+  switch (error_number) {
+    case ECONNREFUSED:
+      e.cause = Cause::refused;
+      break;
+    case ETIMEDOUT:
+      e.cause = Cause::silent;
+      break;
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case EHOSTDOWN:
+      e.cause = Cause::unreachable;
+      break;
+    case EINVAL:
+    case EACCES:
+    case EPERM:
+      e.cause = Cause::barred;
+      break;
+    default:
+      break;
+  }
+  return e;
+}
+
+Error closed_by_peer() {
+  Error e(ErrorCode::lost, "connection closed by the peer");
+  e.cause = Cause::closed;
+  return e;
+}
+
+Error connection_error(const char* what, int error_number) {
+  Error e = errno_error(ErrorCode::lost, what, error_number);
+  if (error_number == ECONNRESET || error_number == EPIPE) e.cause = Cause::closed;
+  return e;
 }
 
 namespace {
-constexpr std::string_view kCannotConnect = " cannot connect to ", kCannotReach = " cannot reach ",
-                           kUnacknowledged = ": it has acknowledged nothing for ";
 constexpr const char* kBetweenHosts =
     "look at what is between the two hosts (route, cable, firewall): collctl doctor -H with both "
     "tries all ways";
@@ -314,29 +335,21 @@ constexpr uint32_t kAnswerMs = 100;
 // After the other end has closed: sent thrice by then, 200 and 400 ms apart, and within the time
 // that a job leaves an aborted rank for its last words.
 constexpr double kClosedSeconds = 0.65;
-constexpr std::string_view kNoConnection = "no connection before the deadline";
 }  // namespace
 
-bool never_answered(const Error& connecting) {
-  const std::string& message = connecting.message;
-  if (message.ends_with(kNoConnection)) return true;
-  if (!message.starts_with("connect ")) return false;
-  // The last three: this host's own routes and filters.
-  for (const int failure : {ETIMEDOUT, EHOSTUNREACH, ENETUNREACH, EHOSTDOWN, EINVAL, EACCES, EPERM})
-    if (message.ends_with(errno_error(ErrorCode::lost, "", failure).message)) return true;
-  return false;
+Error no_connection(const std::string& address) {
+  Error e(ErrorCode::deadline, address + ": no connection before the deadline");
+  e.cause = Cause::silent;
+  return e;
 }
 
 Error cannot_connect(const std::string& from, const std::string& to, const std::string& host,
                      const Error& cause) {
-  Error e(cause.code, from + std::string(kCannotConnect) + to + ": " + cause.message,
+  Error e(cause.code, format("{} cannot connect to {}: {}", from, to, cause.message),
           kBetweenHosts);
+  e.cause = Cause::no_connection;
   e.host = host;
   return e;
-}
-
-bool says_cannot_connect(const Error& error) {
-  return error.message.find(kCannotConnect) != std::string::npos;
 }
 
 double unacknowledged_s(const tcp_info& info) {
@@ -381,14 +394,11 @@ double unacknowledged_s(int fd) {
 }
 
 Error cannot_reach(const std::string& from, const std::string& to, double seconds) {
-  return {ErrorCode::deadline,
-          format("{}{}{}{}{:.1f} s", from, kCannotReach, to, kUnacknowledged, seconds),
-          kBetweenHosts};
-}
-
-bool says_cannot_reach(const Error& error) {
-  const size_t at = error.message.find(kCannotReach);
-  return at != std::string::npos && error.message.find(kUnacknowledged, at) != std::string::npos;
+  Error e(ErrorCode::deadline,
+          format("{} cannot reach {}: it has acknowledged nothing for {:.1f} s", from, to, seconds),
+          kBetweenHosts);
+  e.cause = Cause::unacknowledged;
+  return e;
 }
 
 Deadline connect_deadline(Deadline whole) {
@@ -400,10 +410,10 @@ Result<size_t> read_some(int fd, void* to, size_t size) {
   while (true) {
     const ssize_t n = ::recv(fd, to, size, 0);
     if (n > 0) return size_t(n);
-    if (n == 0) return Error(ErrorCode::lost, kClosedByPeer);
+    if (n == 0) return closed_by_peer();
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t(0);
-    return errno_error(ErrorCode::lost, "receive", errno);
+    return connection_error("receive", errno);
   }
 }
 
@@ -413,7 +423,7 @@ Result<size_t> write_some(int fd, const void* from, size_t size) {
     if (n >= 0) return size_t(n);
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t(0);
-    return errno_error(ErrorCode::lost, "send", errno);
+    return connection_error("send", errno);
   }
 }
 
@@ -425,10 +435,10 @@ Result<size_t> read_some(int fd, std::span<iovec> to) {
   while (true) {
     const ssize_t n = ::recvmsg(fd, &message, 0);
     if (n > 0) return size_t(n);
-    if (n == 0) return Error(ErrorCode::lost, kClosedByPeer);
+    if (n == 0) return closed_by_peer();
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t(0);
-    return errno_error(ErrorCode::lost, "receive", errno);
+    return connection_error("receive", errno);
   }
 }
 
@@ -453,7 +463,7 @@ Result<size_t> write_some(int fd, std::span<iovec> from) {
     if (n >= 0) return size_t(n);
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t(0);
-    return errno_error(ErrorCode::lost, "send", errno);
+    return connection_error("send", errno);
   }
 }
 

@@ -37,9 +37,7 @@ std::vector<BrokenLink> broken_links(const JobOutcome& outcome) {
   std::vector<BrokenLink> list;
   for (const RankEnd& end : outcome.ranks) {
     // Others say the same after it.
-    if (!end.error || !base::says_broken_way(*end.error) ||
-        !end.error->message.starts_with(format("rank {} ", end.rank)))
-      continue;
+    if (!end.error || !base::says_broken_way(*end.error) || end.error->from != end.rank) continue;
     for (const RankEnd& to : outcome.ranks)
       if (to.rank == end.error->rank && to.host != end.host)
         list.push_back({end.host, to.host, end.error->message});

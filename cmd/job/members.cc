@@ -15,9 +15,6 @@ constexpr int64_t kLeaveLookMs = 200;     // how often who has not left is looke
 constexpr double kAllLeaveSeconds = 1.5;  // then nobody waits for one that is stopped
 constexpr int64_t kHaltSendMs = 100;      // a frame to a rank that may not read
 constexpr int kFewestLeft = 2;            // that can go on: one alone has no peer
-// What survivors are told without any rank's number: theirs are other than the job's by then.
-constexpr const char* kHaltWord = "its communicator has lost a rank";
-
 constexpr double kSendSeconds = 10;
 
 }  // namespace
@@ -33,7 +30,10 @@ void Members::lose(const Error& what, double answer_s, launcher::RankGroup& job,
   loss_ = Loss{what, Deadline::after_seconds(std::max(answer_s, kAllLeaveSeconds)),
                Deadline::after_seconds(kAllLeaveSeconds)};
   job.look();
-  const Bytes word = launcher::encode_error(Error(what.code, kHaltWord));
+  // Without any rank's number: theirs are other than the job's by then.
+  Error halted(what.code, "its communicator has lost a rank");
+  halted.cause = Cause::halted;
+  const Bytes word = launcher::encode_error(halted);
   for (const int rank : ranks_) {
     const RankFacts& r = facts[size_t(rank)];
     if (r.exited || r.broken) continue;
@@ -43,7 +43,7 @@ void Members::lose(const Error& what, double answer_s, launcher::RankGroup& job,
 }
 
 Error Members::why_left(Error said) const {
-  if (!loss_ || said.message.find(kHaltWord) == std::string::npos) return said;
+  if (!loss_ || said.cause != Cause::halted) return said;
   Error told = loss_->first;
   told.awaited = said.awaited;
   return std::move(told).within("as the launcher says");

@@ -85,17 +85,12 @@ bool failed(const RankFacts& r) {
   return r.end.error.has_value() || died(r);
 }
 
-constexpr size_t kQuoteLength = 20;  // shorter sentences may be equal by chance
-
-// It quotes what another rank says itself ("rank 3 aborted: ...").
+// It only tells what another rank found, which says so itself ("rank 3 aborted: ...").
 bool is_quote(const std::vector<RankFacts>& ranks, const RankFacts& r) {
-  const std::string mine = r.end.error->chain();
-  return std::any_of(ranks.begin(), ranks.end(), [&](const RankFacts& other) {
-    if (&other == &r || !other.end.error) return false;
-    const std::string& theirs = other.end.error->message;
-    return theirs.size() >= kQuoteLength && mine.size() > other.end.error->chain().size() &&
-           mine.find(theirs) != std::string::npos;
-  });
+  const int from = r.end.error->from;
+  if (from < 0 || from == r.end.rank) return false;
+  const RankFacts* other = find(ranks, from);
+  return other != nullptr && other->end.error.has_value();
 }
 
 // Connections break and waits fail where another rank has a reason.
@@ -244,7 +239,8 @@ std::optional<Error> broken_way(const std::vector<RankFacts>& ranks) {
   return e;
 }
 
-Error deadline_error(const std::vector<RankFacts>& ranks, const RankFacts& speaker) {
+// Nothing: nobody is known to wait for anybody.
+std::optional<Error> deadline_error(const std::vector<RankFacts>& ranks, const RankFacts& speaker) {
   const Waiters waiters = waiters_of(ranks);
   Error e = *speaker.end.error;
   std::string culprits;
@@ -257,7 +253,7 @@ Error deadline_error(const std::vector<RankFacts>& ranks, const RankFacts& speak
                        state_words(r.state));
   }
   const std::string waits = waits_text(ranks, waiters);
-  if (culprits.empty() && waits.empty()) return e;
+  if (culprits.empty() && waits.empty()) return std::nullopt;
   e.message =
       format("{}{}{}; rank {} says: {}", culprits, culprits.empty() || waits.empty() ? "" : "; ",
              waits, speaker.end.rank, e.chain());
@@ -400,12 +396,14 @@ std::optional<Error> root_cause(const std::vector<RankFacts>& ranks) {
   const ErrorCode kind = chosen.end.error->code;
   if (kind == ErrorCode::lost || kind == ErrorCode::deadline)
     if (auto way = broken_way(ranks)) return way;
-  Error e = kind == ErrorCode::deadline ? deadline_error(ranks, chosen) : *chosen.end.error;
+  const auto waits =
+      kind == ErrorCode::deadline ? deadline_error(ranks, chosen) : std::optional<Error>();
+  const bool as_said = !waits;
+  Error e = waits.value_or(*chosen.end.error);
   // Unless who waits for whom was put in its place, the sentence is one rank's: say whose. What is
   // another's own reason, and says so, needs no witness.
   const bool of_other = !only_follows(e) && e.rank >= 0 && e.rank != chosen.end.rank &&
-                        e.message.find(format("rank {} (host ", e.rank)) != std::string::npos;
-  const bool as_said = e.message == chosen.end.error->message;
+                        e.has_said(format("rank {} (host ", e.rank));
   if (as_said && !of_other) e.within(rank_list(ranks, {chosen.end.rank}));
   if (!as_said && e.rank < 0) return e;  // nobody is at fault
   if (e.rank < 0) e.rank = chosen.end.rank;

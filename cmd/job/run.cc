@@ -36,6 +36,13 @@ constexpr double kLeastWaitTold = 0.5;  // of a job whose time is up
 constexpr double kKillSeconds = 10;     // SIGKILL to gone, at most
 constexpr double kAgentSeconds = 2;     // to hear of it from an agent, which is else let go
 
+// A rank's own word, with the rank that found it.
+Error error_of(const Event& said) {
+  Error error = launcher::decode_error(said.frame.payload);
+  if (error.from < 0) error.from = said.rank;
+  return error;
+}
+
 class TaskJob {
  public:
   TaskJob(const LaunchOptions& options, const TaskSpec& spec, TaskSink& sink,
@@ -363,14 +370,14 @@ void TaskJob::handle_frame(Event& event) {
     case FrameType::broken:
       if (!options_.shrink || r.broken || r.end.error) break;
       r.order = errors_++;
-      r.broken = members_.why_left(launcher::decode_error(event.frame.payload));
+      r.broken = members_.why_left(error_of(event));
       lose(*r.broken);
       // It waits; but the job ends.
       if (r.broken && settle_) r.end.error = std::exchange(r.broken, std::nullopt);
       return;
     case FrameType::error:
       if (r.end.error) return;
-      r.end.error = launcher::decode_error(event.frame.payload);
+      r.end.error = error_of(event);
       r.order = errors_++;
       trouble(*r.end.error);
       return;

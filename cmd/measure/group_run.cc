@@ -17,7 +17,6 @@ namespace collctl::cmd {
 namespace {
 
 constexpr double kGroupFinishSeconds = 30;
-constexpr const char* kJobEnds = "the job ends";
 constexpr int64_t kReasonMs = 1000;  // how far the whole's news may be behind the group's
 
 class GroupRun {
@@ -95,7 +94,11 @@ Status GroupRun::run() {
   COLL_ASSIGN(const std::unique_ptr<runtime::Communicator> group,
               whole_.split(group_of(groups, whole_.rank()), 0, start_deadline()));
   // What ends the job is told in its own numbers: the group only hears that it ends.
-  const auto end_group = [&](ErrorCode code) { group->abort(Error(code, kJobEnds)); };
+  const auto end_group = [&](ErrorCode code) {
+    Error ends(code, "the job ends");
+    ends.cause = Cause::told_to_end;
+    group->abort(ends);
+  };
   std::mutex mutex;
   std::optional<Error> aborted;
   const auto end_by = [&](const Error& why) {
@@ -110,7 +113,7 @@ Status GroupRun::run() {
   const DoingScope doing(*group, whole_);
   Status ran = base::caught([&] { return run_in(*group, groups); });
   if (ran) return ran;
-  if (ran.error().message.ends_with(kJobEnds)) {
+  if (ran.error().cause == Cause::told_to_end) {
     runtime::CommunicatorServices(whole_).wait_for_notice(Deadline::after_ms(kReasonMs));
     const int awaited = ran.error().awaited;
     const std::lock_guard lock(mutex);

@@ -131,7 +131,7 @@ Error in_its_group(const Groups& groups, Error error) {
   const int group = error.rank < 0 ? -1 : group_of(groups, error.rank);
   if (group < 0) return error;
   const std::string name = group_name(group, groups[size_t(group)]);
-  if (error.chain().find(name) == std::string::npos) error.within(name);
+  if (!error.has_said(name)) error.within(name);
   return error;
 }
 

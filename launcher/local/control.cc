@@ -28,8 +28,8 @@ bool known_frame_type(uint16_t type) {
 
 Bytes encode_error(const Error& error) {
   ByteWriter w;
-  w.put(int32_t(error.code)).put(int32_t(error.rank)).put(int32_t(error.signal));
-  w.put(int32_t(error.awaited)).put(uint8_t(error.cause));
+  w.put(int32_t(error.code)).put(int32_t(error.rank)).put(int32_t(error.from));
+  w.put(int32_t(error.awaited)).put(int32_t(error.signal)).put(uint8_t(error.cause));
   w.put_string(error.message).put_string(error.hint).put_string(error.host);
   const auto contexts = uint32_t(std::min<size_t>(error.contexts.size(), kMaxContexts));
   w.put(contexts);
@@ -43,8 +43,9 @@ Error decode_error(ByteView bytes) {
   const auto code = r.get<int32_t>();
   error.code = ErrorCode(code);
   error.rank = r.get<int32_t>();
-  error.signal = r.get<int32_t>();
+  error.from = r.get<int32_t>();
   error.awaited = r.get<int32_t>();
+  error.signal = r.get<int32_t>();
   const auto cause = r.get<uint8_t>();
   if (cause < base::kCauses) error.cause = Cause(cause);
   error.message = r.get_string();
@@ -82,9 +83,7 @@ Status FrameChannel::send_text(FrameType type, std::string_view text, Deadline d
 Result<std::optional<Frame>> FrameChannel::take_buffered() {
   COLL_ASSIGN(std::optional<RawFrame> raw, parser_.next());
   if (!raw) return std::optional<Frame>();
-  if (!known_frame_type(raw->type))
-    return Error(ErrorCode::lost, format("malformed control frame (type {}, {} bytes)", raw->type,
-                                         raw->payload.size()));
+  if (!known_frame_type(raw->type)) return malformed_frame(raw->type, raw->payload.size());
   return std::optional<Frame>(Frame{FrameType(raw->type), std::move(raw->payload)});
 }
 

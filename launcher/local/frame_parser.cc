@@ -21,6 +21,12 @@ void append_frame(Bytes& to, uint16_t type, ByteView payload) {
   if (!payload.empty()) std::memcpy(to.data() + at + sizeof head, payload.data(), payload.size());
 }
 
+Error malformed_frame(uint16_t type, size_t bytes) {
+  Error e(ErrorCode::lost, format("malformed control frame (type {}, {} bytes)", type, bytes));
+  e.cause = Cause::malformed;
+  return e;
+}
+
 void FrameParser::feed(ByteView bytes) {
   // Only now, with less than a frame left, is it cheap to move the rest to the front.
   if (taken_ > 0) {
@@ -43,9 +49,7 @@ Result<std::optional<RawFrame>> FrameParser::next() {
   FrameHead head;
   if (buffer_.size() - taken_ < sizeof head) return std::optional<RawFrame>();
   std::memcpy(&head, buffer_.data() + taken_, sizeof head);
-  if (head.bytes > kMaxFrame)
-    return Error(ErrorCode::lost,
-                 format("malformed control frame (type {}, {} bytes)", head.type, head.bytes));
+  if (head.bytes > kMaxFrame) return malformed_frame(head.type, head.bytes);
   if (buffer_.size() - taken_ < sizeof head + head.bytes) return std::optional<RawFrame>();
   const auto begin = buffer_.begin() + std::ptrdiff_t(taken_ + sizeof head);
   RawFrame frame{head.type, Bytes(begin, begin + std::ptrdiff_t(head.bytes))};

@@ -17,6 +17,8 @@ struct RawFrame {
 };
 
 void append_frame(Bytes& to, uint16_t type, ByteView payload);
+// Code lost, cause malformed.
+Error malformed_frame(uint16_t type, size_t bytes);
 
 class FrameParser {
  public:

@@ -100,7 +100,7 @@ void RankState::read_frames(std::vector<Event>& events) {
     }
     // The other end was closed, which the exit explains, or spoke nonsense, which nothing else
     // would tell: that becomes the rank's own error.
-    const bool closed = frame.error().message.find("malformed") == std::string::npos;
+    const bool closed = frame.error().cause != Cause::malformed;
     control_.reset();
     if (closed) return;
     event.frame = {FrameType::error, encode_error(std::move(frame.error()).blame(rank_))};

@@ -388,11 +388,13 @@ void HostPool::abandon() {
 }
 
 Error HostPool::absence_error() const {
-  return {ErrorCode::lost,
+  Error e(ErrorCode::lost,
           format("collctl itself did not run for {:.0f} s (was it stopped?); hosts end what they "
                  "run after {:.0f} s without it",
                  absence_s(), state_->waited_s),
-          "COLLCTL_HEARTBEAT_TIMEOUT sets how long they wait"};
+          "COLLCTL_HEARTBEAT_TIMEOUT sets how long they wait");
+  e.cause = Cause::absent;
+  return e;
 }
 
 Error HostPool::failure(const std::vector<int>& hosts) const {

@@ -20,20 +20,11 @@ constexpr double kGuestSeconds = 15;  // one who dials is done by then
 constexpr size_t kEchoBytes = 8;
 constexpr int kTrips = 5;
 
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
-// What the errno in an error of base was, by its text.
-bool is_errno(const Error& error, int number) {
-  return ends_with(error.message, base::errno_error(ErrorCode::lost, "", number).message);
-}
-
 ReachEnd end_of(const Error& error, bool connected) {
   if (connected) return ReachEnd::stranger;
-  if (is_errno(error, ECONNREFUSED)) return ReachEnd::refused;
-  if (is_errno(error, EHOSTUNREACH) || is_errno(error, ENETUNREACH)) return ReachEnd::no_route;
-  if (is_errno(error, ETIMEDOUT)) return ReachEnd::timeout;
+  if (error.cause == Cause::refused) return ReachEnd::refused;
+  if (error.cause == Cause::unreachable) return ReachEnd::no_route;
+  if (error.cause == Cause::silent) return ReachEnd::timeout;
   return ReachEnd::failed;
 }
 

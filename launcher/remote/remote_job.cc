@@ -123,9 +123,8 @@ Status RemoteJob::State::start(const RemoteStart& what, Deadline deadline, int w
     if (error->code == ErrorCode::lost || error->code == ErrorCode::defect)
       errors.back().code = ErrorCode::launch;
   }
-  const bool one_cause = std::all_of(errors.begin(), errors.end(), [&](const Error& e) {
-    return e.message == pool->absence_error().message;
-  });
+  const bool one_cause = std::all_of(errors.begin(), errors.end(),
+                                     [](const Error& e) { return e.cause == Cause::absent; });
   if (!errors.empty())
     return errors.size() == 1 || one_cause ? errors[0]
                                            : one_error("could not start their ranks", errors);

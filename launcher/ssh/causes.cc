@@ -51,7 +51,9 @@ Error no_such_name(const std::string& host, const std::string& name, const std::
 
 Error not_connected(const std::string& host, const std::string& where, int error_number) {
   const char* hint = "";
-  const Cause cause = error_number == ETIMEDOUT ? Cause::silent : Cause::unreachable;
+  const Cause cause = error_number == ETIMEDOUT      ? Cause::silent
+                      : error_number == ECONNREFUSED ? Cause::refused
+                                                     : Cause::unreachable;
   if (error_number == ECONNREFUSED)
     hint =
         "the host is up but nothing listens there: is sshd running, and is the port right (port=)?";

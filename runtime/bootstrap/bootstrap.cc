@@ -178,8 +178,9 @@ Status Bootstrap::start_watch(std::function<void(const AbortNotice&)> on_event) 
 Error Bootstrap::AbortNotice::as_heard_by(int rank) const {
   Error heard = error;
   if (heard.rank < 0) heard.rank = origin;
+  if (heard.from < 0) heard.from = origin;
   const std::string who = format("rank {} aborted", origin);
-  if (origin >= 0 && origin != rank && !heard.message.starts_with(who)) heard.within(who);
+  if (origin >= 0 && origin != rank && !heard.has_said(who)) heard.within(who);
   return heard;
 }
 

@@ -44,9 +44,7 @@ Error Bootstrap::State::Joining::not_connected(const std::vector<Outgoing>& outg
   for (const Outgoing& out : outgoing) {
     if (out.done || out.adopted) continue;
     if (!out.connector || !out.connector->connected())
-      return s_.waiting.unreachable(
-          *out.to, Error(ErrorCode::deadline,
-                         out.to->address.text() + ": no connection before the deadline"));
+      return s_.waiting.unreachable(*out.to, base::no_connection(out.to->address.text()));
     missing.push_back(out.to->rank);
   }
   if (!s_.waiting.service()->has_previous() || (ring() && !s_.data.ring_previous))

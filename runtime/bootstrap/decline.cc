@@ -58,6 +58,7 @@ void BootstrapRoot::State::decline(base::Accepted caller) {
                   Error(ErrorCode::usage, "all ranks have checked in"));
   if (size == 0) size = d->size;
   const int rank = d->rank;
+  if (d->why.from < 0) d->why.from = rank;
   COLL_INFO(bootstrap, "bootstrap root: rank {} has declined: {}", rank, d->why.message);
   fail(std::move(d->why));
   refuse(SealedFd(std::move(caller)), verdict);

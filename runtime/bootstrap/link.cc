@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "base/peer_closed.h"
 #include "base/socket.h"
 
 namespace collctl::runtime::boot {
@@ -73,7 +74,7 @@ Status DataLink::progress_send() {
     const ssize_t n = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return {};
-    if (n < 0) return base::errno_error(ErrorCode::lost, "send", errno);
+    if (n < 0) return base::connection_error("send", errno);
     out_moved_ += size_t(n);
   }
 }

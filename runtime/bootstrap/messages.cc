@@ -38,9 +38,7 @@ Result<DataLink*> Messages::link_to(int peer, Deadline deadline, const std::stri
     waiting_.add_interest(fds);
     const bool reached = connector.connected();
     COLL_ASSIGN(const int ready, base::poll_fds(fds, reached ? deadline : answered));
-    if (ready == 0 && !reached)
-      return unreachable(
-          {ErrorCode::deadline, at.address.text() + ": no connection before the deadline"});
+    if (ready == 0 && !reached) return unreachable(base::no_connection(at.address.text()));
     if (ready == 0) return waiting_.late({}, what + ": connect to " + roster_.name(peer), peer);
   }
   slot =

@@ -214,6 +214,7 @@ void BootstrapRoot::State::read_line(Line& line) {
     if (frame->type == FrameType::connected) line.connected = true;
     if (frame->type == FrameType::failure && !line.connected) {
       Error e = decode_error(frame->payload);
+      if (e.from < 0) e.from = line.rank;
       fail(std::move(e));
     }
   }

@@ -265,6 +265,7 @@ void Service::close_root() {
 void Service::raise(AbortNotice notice, int from_side) {
   if (notice_) return;
   notice_ = std::move(notice);
+  if (notice_->error.from < 0 && notice_->origin == rank_) notice_->error.from = rank_;
   for (const Side side : {kNext, kPrevious})
     if (side != from_side && control_[side].fd && !control_[side].bye) send_notice(side);
   // During start-up the ring is not closed yet, so the root spreads it.

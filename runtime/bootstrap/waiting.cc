@@ -97,6 +97,7 @@ Error Waiting::lost(int peer, const std::string& what, const Error& cause, const
   }
   Error e(ErrorCode::lost, format("{} is gone: {}", roster_.name(peer), cause.message),
           "see that rank's own output");
+  e.cause = cause.cause;
   e.rank = peer;
   e.host = roster_.host(peer);
   return std::move(e.within(what));
@@ -110,6 +111,7 @@ Error Waiting::unreachable(const RankAt& peer, const Error& cause) const {
 
 Error Waiting::late(const Links& links, const std::string& what, int awaited_sender) const {
   Error mine = waits(links, what, awaited_sender, kLate);
+  mine.cause = Cause::late;
   auto why = cannot_reach();
   if (!why) return mine;
   why->awaited = mine.rank;
@@ -125,7 +127,7 @@ Error Waiting::ended(const Error& notice, const Links& links, const std::string&
   if (notice.code == ErrorCode::deadline || notice.code == ErrorCode::lost) {
     Error mine = waits(links, what, awaited_sender, kMeanwhile);
     auto why = cannot_reach();
-    if (!why && mine.rank >= 0 && notice.message.find(kLate) != std::string::npos) return mine;
+    if (!why && mine.rank >= 0 && notice.cause == Cause::late) return mine;
     if (why) heard = std::move(*why);
     heard.awaited = mine.rank;
   }

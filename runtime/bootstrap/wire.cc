@@ -172,7 +172,8 @@ std::optional<std::vector<RankAt>> decode_ranks(ByteView payload) {
 
 Bytes encode_error(const Error& error) {
   ByteWriter w;
-  w.put(int(error.code)).put(error.rank).put(error.signal);
+  w.put(int(error.code)).put(error.rank).put(error.from).put(error.signal);
+  w.put(uint8_t(error.cause));
   w.put_string(cut(error.chain(), kMaxText));
   w.put_string(cut(error.hint, kMaxText)).put_string(cut(error.host, kMaxHostName));
   return w.take();
@@ -183,7 +184,10 @@ Error decode_error(ByteView payload) {
   Error e;
   const int code = r.get<int>();
   e.rank = r.get<int>();
+  e.from = r.get<int>();
   e.signal = r.get<int>();
+  const auto cause = r.get<uint8_t>();
+  e.cause = cause < base::kCauses ? Cause(cause) : Cause::unsaid;
   e.message = r.get_string(kMaxText);
   e.hint = r.get_string(kMaxText);
   e.host = r.get_string(kMaxHostName);

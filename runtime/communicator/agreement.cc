@@ -58,6 +58,7 @@ Result<Agreement> agree(Bootstrap& bootstrap, const FirstError& errors,
     Error error = Error(ErrorCode(other.code), other.message)
                       .blame(other.blamed >= 0 ? other.blamed : int(r))
                       .within(format("rank {} (host {})", r, peers[r].host));
+    error.from = int(r);
     return std::move(leave_together(bootstrap, std::move(error), deadline).error());
   }
   return agreed;

@@ -100,6 +100,7 @@ Error in_numbers_of(std::span<const int> members, Error error) {
   for (std::string& context : error.contexts) context = in_numbers_of(members, context);
   error.hint = in_numbers_of(members, error.hint);
   error.rank = in_numbers_of(members, error.rank);
+  error.from = in_numbers_of(members, error.from);
   error.awaited = in_numbers_of(members, error.awaited);
   return error;
 }

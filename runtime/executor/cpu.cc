@@ -63,15 +63,15 @@ Error error_from_report(const Report& r, double op_timeout_s) {
     case ReportCode::unreadable: {
       // The process has ended, or has given the operation up: the reason is there.
       const bool gone = r.seen == ESRCH || r.seen == ECANCELED;
-      return Error(
-                 ErrorCode::lost,
-                 format("rank {} cannot read what rank {} sends out of its memory ({} #{}, channel "
-                        "{}, step {}): {}",
-                        r.rank, r.peer, kernels::name_of(r.collective), r.op_count, r.channel,
-                        r.step,
-                        gone ? base::kClosedByPeer : std::system_category().message(int(r.seen))),
-                 gone ? "" : "COLLCTL_SINGLE_COPY=0 has messages copied through shared memory")
-          .blame(r.peer);
+      const Error ended = base::closed_by_peer();
+      Error e(ErrorCode::lost,
+              format("rank {} cannot read what rank {} sends out of its memory ({} #{}, channel "
+                     "{}, step {}): {}",
+                     r.rank, r.peer, kernels::name_of(r.collective), r.op_count, r.channel, r.step,
+                     gone ? ended.message : std::system_category().message(int(r.seen))),
+              gone ? "" : "COLLCTL_SINGLE_COPY=0 has messages copied through shared memory");
+      if (gone) e.cause = ended.cause;
+      return std::move(e).blame(r.peer);
     }
     case ReportCode::aborted: {
       Error followed(ErrorCode::interrupted, "");

@@ -191,6 +191,7 @@ Error SimRank::own_wait(int peer, const char* how) const {
           "that rank is slow, stopped, or in another call; see its own output");
   e.rank = peer;
   if (other != nullptr) e.host = other->host();
+  if (how == kLate) e.cause = Cause::late;
   return e.within(kWork);
 }
 
@@ -223,8 +224,10 @@ void SimRank::begins_to_wait() {
 // It may be that the reason is on its way.
 void SimRank::hears_closed(const SimRank& other) {
   if (failed_) return;
-  Error e(ErrorCode::lost, format("{} is gone: {}", other.name(), base::kClosedByPeer),
+  const Error closed = base::closed_by_peer();
+  Error e(ErrorCode::lost, format("{} is gone: {}", other.name(), closed.message),
           "see that rank's own output");
+  e.cause = closed.cause;
   e.rank = other.number();
   e.host = other.host();
   later(team_.world().draw_ns(kSecond / 2, kSecond), [this, e, mine = generation_] {
@@ -239,7 +242,7 @@ void SimRank::hears_notice(const Error& notice) {
   if ((notice.code == ErrorCode::deadline || notice.code == ErrorCode::lost) && peer >= 0) {
     if (auto broken = cannot_reach(peer)) return fail(std::move(*broken), false);
     Error mine = own_wait(peer, kMeanwhile);
-    if (notice.message.find(kLate) != std::string::npos) return fail(std::move(mine), false);
+    if (notice.cause == Cause::late) return fail(std::move(mine), false);
     heard.awaited = peer;
   }
   fail(std::move(heard.within(kWork)), false);

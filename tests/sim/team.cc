@@ -49,9 +49,9 @@ void Team::check_in(SimRank& one) {
   } else if (!passes(one, *root)) {
     // It tries again and again, until a little before its time is up.
     if (one.connect_by().passed()) {
-      Error e = base::cannot_connect(
-          format("rank {}", one.number()), format("rank {}", root->number()), root->host(),
-          Error(ErrorCode::deadline, "no connection before the deadline"));
+      Error e =
+          base::cannot_connect(format("rank {}", one.number()), format("rank {}", root->number()),
+                               root->host(), base::no_connection("10.0.0.1:4242"));
       e.rank = root->number();
       return one.fail(std::move(e), true);
     }
@@ -148,9 +148,8 @@ void Team::connect(int generation) {
     if (stuck(generation, one->number())) continue;
     const int peer = unreached(*one);
     if (peer >= 0 && one->connect_by().passed()) {
-      Error e = base::cannot_connect(
-          format("rank {}", one->number()), format("rank {}", peer), rank(peer)->host(),
-          Error(ErrorCode::deadline, "no connection before the deadline"));
+      Error e = base::cannot_connect(format("rank {}", one->number()), format("rank {}", peer),
+                                     rank(peer)->host(), base::no_connection("10.0.0.1:4242"));
       e.rank = peer;
       one->fail(std::move(e), true);
     } else if (one->start_by().passed()) {
@@ -160,6 +159,7 @@ void Team::connect(int generation) {
                                           rank(late)->name()));
       e.rank = late;
       e.host = rank(late)->host();
+      e.cause = Cause::late;
       one->fail(std::move(e.within("connect")), true);
     }
   }
@@ -207,7 +207,8 @@ void Team::closed(const SimRank& gone) {
   disturbed();
 }
 
-void Team::notify(const SimRank& from, const Error& error) {
+void Team::notify(const SimRank& from, Error error) {
+  if (error.from < 0) error.from = from.number();
   for (const auto& [number, other] : ranks_) {
     if (other.get() == &from || !other->works(from.generation()) || !passes(*other, from)) continue;
     const auto& there = generations_[from.generation()].there;

@@ -35,7 +35,7 @@ class Team {
   bool passes(const SimRank& a, const SimRank& b) const;
   // A connection ended without a word to the others.
   void closed(const SimRank& rank);
-  void notify(const SimRank& from, const Error& error);
+  void notify(const SimRank& from, Error error);
   // Whom this one waits for now; -1: nobody keeps it.
   int awaited(const SimRank& rank) const;
   bool no_way(const SimRank& rank, int peer) const;

@@ -82,6 +82,10 @@ const std::vector<Ban>& bans() {
            R"((^|[^_\w.>])(::)?(poll|select|epoll_wait|ppoll|usleep|nanosleep|sleep|sem_wait|waitpid\s*\(\s*-?1)\s*\()"
            R"(|sleep_for|sleep_until\(std|\.wait\(lock\))"),
        {"base/wait.cc", "base/wait.h"}},
+      {"a decision by an error's wording (Error::cause says what it is)",
+       std::regex(R"((\.|->)(message|chain\(\))\.(r?find|starts_with|ends_with|compare|contains)\()"
+                  R"(|(\.|->)message [!=]=)"),
+       {"base/result.cc", "cmd/judge/text.cc", "cmd/verify/schedule_trace.cc"}},
       {"unfinished work", std::regex(R"(\b(TODO|FIXME|XXX)\b)"), {}},
   };
   return list;
@@ -176,6 +180,9 @@ bool self_test() {
       {"runtime/plan/x.cc", "  std::this_thread::sleep_for(x);"},
       {"runtime/plan/x.cc", "  exit(3);"},
       {"base/x.cc", "  open(\"/proc/self/stat\", 0);"},
+      {"cmd/job/x.cc", "  if (e->message.find(kWord) != std::string::npos) return;"},
+      {"runtime/plan/x.cc", "  return error.chain().ends_with(text);"},
+      {"launcher/local/x.cc", "  return e.message == other.message;"},
       {"kernels/cpu/x.h", "int i = threadIdx.x;"}};
   for (const auto& [path, line] : bad)
     if (offences(path, line).empty()) {

@@ -51,15 +51,15 @@ struct Full {
 }  // namespace
 
 TEST_CASE("a lost connection without a reason is told from one with a reason") {
-  const auto lost = [](const std::string& message) { return Error(ErrorCode::lost, message); };
   for (const int failure : {ECONNRESET, EPIPE})
-    CHECK(only_says_closed(errno_error(ErrorCode::lost, "rank 3: send", failure)));
-  CHECK(only_says_closed(errno_error(ErrorCode::lost, "rank 3: receive", ECONNRESET)));
-  CHECK(only_says_closed(errno_error(ErrorCode::lost, "send", EPIPE)));
-  CHECK_FALSE(only_says_closed(errno_error(ErrorCode::lost, "receive", EPIPE)));
-  CHECK_FALSE(only_says_closed(errno_error(ErrorCode::lost, "cannot send", EPIPE)));
-  CHECK_FALSE(only_says_closed(lost("the queue pair ran out of retries")));
-  CHECK_FALSE(only_says_closed(errno_error(ErrorCode::deadline, "send", EPIPE)));
+    CHECK(only_says_closed(connection_error("send", failure).within("rank 3")));
+  CHECK(only_says_closed(connection_error("receive", ECONNRESET)));
+  CHECK(only_says_closed(closed_by_peer()));
+  CHECK_FALSE(only_says_closed(connection_error("receive", ETIMEDOUT)));
+  CHECK_FALSE(only_says_closed(Error(ErrorCode::lost, "the queue pair ran out of retries")));
+  Error late = connection_error("send", EPIPE);
+  late.code = ErrorCode::deadline;
+  CHECK_FALSE(only_says_closed(late));
 }
 
 TEST_CASE("who never answers is told from who refuses and who does not finish") {
@@ -87,9 +87,9 @@ TEST_CASE("who never answers is told from who refuses and who does not finish") 
   CHECK_FALSE(never_answered(refused.error()));
 
   for (const int number : {ETIMEDOUT, EHOSTUNREACH, ENETUNREACH, EINVAL, EPERM})
-    CHECK(never_answered(errno_error(ErrorCode::lost, "connect 10.0.0.1:1", number)));
-  CHECK_FALSE(never_answered(errno_error(ErrorCode::lost, "connect 10.0.0.1:1", ECONNREFUSED)));
-  CHECK_FALSE(never_answered(errno_error(ErrorCode::lost, "receive", ETIMEDOUT)));
+    CHECK(never_answered(connect_error(gone, number)));
+  CHECK_FALSE(never_answered(connect_error(gone, ECONNREFUSED)));
+  CHECK_FALSE(never_answered(connection_error("receive", ETIMEDOUT)));
 }
 
 TEST_CASE("a connection that did not come about names both ends") {

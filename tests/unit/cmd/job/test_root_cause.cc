@@ -25,8 +25,16 @@ std::vector<RankFacts> job(int size) {
   return ranks;
 }
 
-void says(RankFacts& r, int order, ErrorCode code, const std::string& message, int blames = -1) {
+struct How {
+  Cause cause = Cause::unsaid;
+  int from = -1;
+};
+
+void says(RankFacts& r, int order, ErrorCode code, const std::string& message, int blames = -1,
+          How how = {}) {
   r.end.error = Error(code, message).blame(blames);
+  r.end.error->cause = how.cause;
+  r.end.error->from = how.from < 0 ? r.end.rank : how.from;
   r.end.exit_code = int(code);
   r.exited = true;
   r.order = order;
@@ -58,18 +66,18 @@ TEST_CASE("of two that blame each other the one with a reason is told, whoever i
           "send: Broken pipe"}) {
       CAPTURE(reason_order, closed);
       auto ranks = job(3);
-      says(ranks[0], 1 - reason_order, ErrorCode::lost, closed, 1);
+      says(ranks[0], 1 - reason_order, ErrorCode::lost, closed, 1, {.cause = Cause::closed});
       says(ranks[1], reason_order, ErrorCode::lost, "the queue pair to rank 0 ran out of retries",
            0);
-      says(ranks[2], 2, ErrorCode::lost, closed, 1);
+      says(ranks[2], 2, ErrorCode::lost, closed, 1, {.cause = Cause::closed});
       const auto e = root_cause(ranks);
       REQUIRE(e.has_value());
       CHECK(has(*e, "rank 1 (host b1): the queue pair to rank 0 ran out of retries"));
     }
   // Where nobody has a reason the first one speaks.
   auto ranks = job(2);
-  says(ranks[0], 1, ErrorCode::lost, "connection closed by the peer", 1);
-  says(ranks[1], 0, ErrorCode::lost, "send: Broken pipe", 0);
+  says(ranks[0], 1, ErrorCode::lost, "connection closed by the peer", 1, {.cause = Cause::closed});
+  says(ranks[1], 0, ErrorCode::lost, "send: Broken pipe", 0, {.cause = Cause::closed});
   const auto e = root_cause(ranks);
   REQUIRE(e.has_value());
   CHECK(has(*e, "send: Broken pipe"));
@@ -125,7 +133,8 @@ TEST_CASE("echoes do not hide the reason") {
   auto ranks = job(3);
   SECTION("broken connections after a rank aborted") {
     says(ranks[2], 0, ErrorCode::unavailable, "/dev/shm has 1 MiB, 4 MiB are needed");
-    says(ranks[0], 1, ErrorCode::lost, "connection closed by the peer");
+    says(ranks[0], 1, ErrorCode::lost, "connection closed by the peer", -1,
+         {.cause = Cause::closed});
     says(ranks[1], 2, ErrorCode::lost, "rank 2 is gone", 2);
     const auto e = root_cause(ranks);
     CHECK(e->code == ErrorCode::unavailable);
@@ -139,13 +148,14 @@ TEST_CASE("echoes do not hide the reason") {
     CHECK(root_cause(ranks)->code == ErrorCode::unavailable);
   }
   SECTION("a quote that arrives first") {
-    says(ranks[0], 0, ErrorCode::unavailable, "rank 2 aborted: /dev/shm has 1 MiB, 4 are needed",
-         2);
+    says(ranks[0], 0, ErrorCode::unavailable, "rank 2 aborted: /dev/shm has 1 MiB, 4 are needed", 2,
+         {.from = 2});
     says(ranks[2], 1, ErrorCode::unavailable, "/dev/shm has 1 MiB, 4 are needed");
     CHECK(root_cause(ranks)->rank == 2);
   }
   SECTION("two ranks blame each other") {
-    says(ranks[0], 0, ErrorCode::lost, "rank 1 aborted: no memory was offered by rank 0", 1);
+    says(ranks[0], 0, ErrorCode::lost, "rank 1 aborted: no memory was offered by rank 0", 1,
+         {.from = 1});
     says(ranks[1], 1, ErrorCode::lost, "no memory was offered by rank 0", 0);
     const auto e = root_cause(ranks);
     CHECK(e->chain() == "rank 1 (host b1): no memory was offered by rank 0");
@@ -173,7 +183,7 @@ TEST_CASE("a deadline names who waits for whom and who does not move") {
   auto ranks = job(4);
   says(ranks[3], 0, ErrorCode::deadline, "rank 3 waits for data from rank 2 (step 42)", 2);
   says(ranks[1], 1, ErrorCode::deadline,
-       "rank 3 aborted: rank 3 waits for data from rank 2 (step 42)", 2);
+       "rank 3 aborted: rank 3 waits for data from rank 2 (step 42)", 2, {.from = 3});
   says(ranks[0], 2, ErrorCode::deadline, "rank 0 waits for data from rank 3 (step 41)", 3);
   SECTION("stopped") {
     ranks[2].state = 'T';
@@ -209,7 +219,7 @@ TEST_CASE("ranks that wait for each other") {
 // Packets from rank 2's host to rank 1's are dropped. Everybody waits in a ring, and all waits end
 // within moments; who is heard first waits for a rank that has done nothing wrong.
 TEST_CASE("a connection that had no answer explains all waits, whoever is heard first") {
-  const Error cause(ErrorCode::deadline, "10.0.0.2:4242: no connection before the deadline");
+  const Error cause = base::no_connection("10.0.0.2:4242");
   const std::string way =
       base::cannot_connect("rank 1 (host b1)", "rank 2 (host b0)", "b0", cause).message;
   CHECK(way ==
@@ -221,11 +231,12 @@ TEST_CASE("a connection that had no answer explains all waits, whoever is heard 
       auto ranks = job(5);
       int order = 0;
       for (const int r : {0, 2, 3}) {
-        if (r == place) says(ranks[1], order++, code, way, 2);
+        if (r == place) says(ranks[1], order++, code, way, 2, {.cause = Cause::no_connection});
         says(ranks[size_t(r)], order++, ErrorCode::deadline,
              format("rank {} waited until the deadline for rank {}", r, (r + 3) % 4), (r + 3) % 4);
       }
-      says(ranks[4], order, ErrorCode::lost, "connection closed by the peer", 3);
+      says(ranks[4], order, ErrorCode::lost, "connection closed by the peer", 3,
+           {.cause = Cause::closed});
       const auto e = root_cause(ranks);
       REQUIRE(e);
       CHECK(e->code == code);
@@ -237,24 +248,26 @@ TEST_CASE("a connection that had no answer explains all waits, whoever is heard 
     }
   SECTION("two of them, and one that only quotes") {
     auto ranks = job(4);
-    says(ranks[3], 0, ErrorCode::deadline, "rank 1 aborted: " + way, 2);
-    says(ranks[1], 1, ErrorCode::deadline, way, 2);
+    says(ranks[3], 0, ErrorCode::deadline, "rank 1 aborted: " + way, 2,
+         {.cause = Cause::no_connection, .from = 1});
+    says(ranks[1], 1, ErrorCode::deadline, way, 2, {.cause = Cause::no_connection});
     const std::string back =
         base::cannot_connect("rank 0 (host b0)", "rank 1 (host b1)", "b1", cause).message;
-    says(ranks[0], 2, ErrorCode::deadline, back, 1);
+    says(ranks[0], 2, ErrorCode::deadline, back, 1, {.cause = Cause::no_connection});
     CHECK(root_cause(ranks)->message == way + "; " + back);
   }
   SECTION("one that could not check in does not know where rank 0 is") {
     auto ranks = job(3);
     says(ranks[1], 0, ErrorCode::deadline,
-         base::cannot_connect("rank 1 (host b1)", "rank 0", "", cause).message, 0);
+         base::cannot_connect("rank 1 (host b1)", "rank 0", "", cause).message, 0,
+         {.cause = Cause::no_connection});
     const auto e = root_cause(ranks);
     CHECK(has(*e, "rank 1 (host b1) cannot connect to rank 0 (host b0): 10.0.0.2:4242"));
     CHECK(e->host == "b0");
   }
   SECTION("a death explains more") {
     auto ranks = job(4);
-    says(ranks[1], 0, ErrorCode::deadline, way, 2);
+    says(ranks[1], 0, ErrorCode::deadline, way, 2, {.cause = Cause::no_connection});
     ranks[2].exited = true;
     ranks[2].end.exit_signal = SIGKILL;
     CHECK(has(*root_cause(ranks), "rank 2 (pid 102, host b0) was killed"));
@@ -262,7 +275,7 @@ TEST_CASE("a connection that had no answer explains all waits, whoever is heard 
   SECTION("so does a reason of another kind") {
     auto ranks = job(4);
     says(ranks[2], 0, ErrorCode::unavailable, "/dev/shm has 1 MiB, 4 MiB are needed");
-    says(ranks[1], 1, ErrorCode::deadline, way, 2);
+    says(ranks[1], 1, ErrorCode::deadline, way, 2, {.cause = Cause::no_connection});
     CHECK(root_cause(ranks)->code == ErrorCode::unavailable);
   }
 }
@@ -290,7 +303,7 @@ TEST_CASE("a chain of waits is followed to its end") {
   says(ranks[1], 1, ErrorCode::deadline, "rank 1 waited as well for rank 0 (host b0)", 0);
   says(ranks[0], 2, ErrorCode::deadline, "rank 0 waited as well for rank 3 (host b1)", 3);
   says(ranks[3], 3, ErrorCode::deadline,
-       "rank 2 aborted: rank 2 waited until the deadline for rank 1 (host b1)", 1);
+       "rank 2 aborted: rank 2 waited until the deadline for rank 1 (host b1)", 1, {.from = 2});
   const auto e = root_cause(ranks);
   REQUIRE(e);
   CHECK(e->code == ErrorCode::deadline);
@@ -304,9 +317,9 @@ TEST_CASE("whom a rank waited for when it heard of another's deadline belongs to
   auto ranks = job(4);
   const std::string first = "rank 2 waited until the deadline for rank 1 (host b1)";
   says(ranks[2], 0, ErrorCode::deadline, first, 1);
-  says(ranks[1], 1, ErrorCode::deadline, "rank 2 aborted: " + first, 1);
+  says(ranks[1], 1, ErrorCode::deadline, "rank 2 aborted: " + first, 1, {.from = 2});
   ranks[1].end.error->awaited = 0;
-  says(ranks[0], 2, ErrorCode::deadline, "rank 2 aborted: " + first, 1);
+  says(ranks[0], 2, ErrorCode::deadline, "rank 2 aborted: " + first, 1, {.from = 2});
   SECTION("to who waits for nobody") {
     const auto e = root_cause(ranks);
     REQUIRE(e);
@@ -340,11 +353,11 @@ TEST_CASE("a way over which nothing passes any more explains all waits") {
   auto ranks = job(6);
   says(ranks[1], 0, ErrorCode::deadline, first, 0);
   for (const int r : {0, 2, 4, 5}) {
-    says(ranks[size_t(r)], r + 1, ErrorCode::deadline, "rank 1 aborted: " + first, 0);
+    says(ranks[size_t(r)], r + 1, ErrorCode::deadline, "rank 1 aborted: " + first, 0, {.from = 1});
     ranks[size_t(r)].end.error->awaited = (r + 5) % 6;
   }
   SECTION("both its ends are named") {
-    says(ranks[3], 7, ErrorCode::deadline, way, 4);
+    says(ranks[3], 7, ErrorCode::deadline, way, 4, {.cause = Cause::unacknowledged});
     ranks[3].end.error->awaited = 2;
     const auto e = root_cause(ranks);
     REQUIRE(e);
@@ -357,7 +370,7 @@ TEST_CASE("a way over which nothing passes any more explains all waits") {
               "waits for rank 5 (host b1)");
   }
   SECTION("unless the other end's host says nothing either: then it is that host") {
-    says(ranks[3], 7, ErrorCode::deadline, way, 4);
+    says(ranks[3], 7, ErrorCode::deadline, way, 4, {.cause = Cause::unacknowledged});
     ranks[3].end.error->awaited = 2;
     ranks[4] = job(6)[4];
     ranks[4].state = '?';
@@ -407,12 +420,14 @@ TEST_CASE("who waited first is told where all others only lost connections to th
   auto ranks = job(6);
   const std::string waits = "rank 0 waits for data from rank 3: no progress for 5 s";
   const std::string closed = "rank 1 (host b1): connection closed by the peer";
-  says(ranks[3], 0, ErrorCode::lost, "rank 2 aborted: " + closed, 1);
-  says(ranks[2], 1, ErrorCode::lost, closed, 1);
-  says(ranks[4], 2, ErrorCode::lost, "rank 3 (host b1): connection closed by the peer", 3);
+  says(ranks[3], 0, ErrorCode::lost, "rank 2 aborted: " + closed, 1,
+       {.cause = Cause::closed, .from = 2});
+  says(ranks[2], 1, ErrorCode::lost, closed, 1, {.cause = Cause::closed});
+  says(ranks[4], 2, ErrorCode::lost, "rank 3 (host b1): connection closed by the peer", 3,
+       {.cause = Cause::closed});
   says(ranks[0], 3, ErrorCode::deadline, waits, 3);
-  says(ranks[1], 4, ErrorCode::deadline, "rank 0 aborted: " + waits, 3);
-  says(ranks[5], 5, ErrorCode::deadline, "rank 0 aborted: " + waits, 3);
+  says(ranks[1], 4, ErrorCode::deadline, "rank 0 aborted: " + waits, 3, {.from = 0});
+  says(ranks[5], 5, ErrorCode::deadline, "rank 0 aborted: " + waits, 3, {.from = 0});
   const auto e = root_cause(ranks);
   REQUIRE(e.has_value());
   CHECK(e->code == ErrorCode::deadline);
@@ -425,11 +440,12 @@ TEST_CASE("who waited first is told where all others only lost connections to th
 TEST_CASE("a rank's own reason is told, also where it has heard it from another") {
   auto ranks = job(5);
   const std::string lacks = "rank 4 (host b0): reserve 64 bytes: Cannot allocate memory";
-  says(ranks[1], 0, ErrorCode::unavailable, lacks, 4);
-  says(ranks[0], 1, ErrorCode::unavailable, "rank 1 aborted: " + lacks, 4);
-  says(ranks[3], 2, ErrorCode::unavailable, "rank 1 aborted: " + lacks, 4);
-  says(ranks[2], 3, ErrorCode::lost, "rank 3 (host b1): connection closed by the peer", 3);
-  says(ranks[4], 4, ErrorCode::unavailable, "rank 1 aborted: " + lacks, 4);
+  says(ranks[1], 0, ErrorCode::unavailable, lacks, 4, {.from = 4});
+  says(ranks[0], 1, ErrorCode::unavailable, "rank 1 aborted: " + lacks, 4, {.from = 4});
+  says(ranks[3], 2, ErrorCode::unavailable, "rank 1 aborted: " + lacks, 4, {.from = 4});
+  says(ranks[2], 3, ErrorCode::lost, "rank 3 (host b1): connection closed by the peer", 3,
+       {.cause = Cause::closed});
+  says(ranks[4], 4, ErrorCode::unavailable, "rank 1 aborted: " + lacks, 4, {.from = 4});
   const auto e = root_cause(ranks);
   REQUIRE(e.has_value());
   CHECK(e->code == ErrorCode::unavailable);

@@ -143,6 +143,8 @@ TEST_CASE("the error record keeps every field and survives anything") {
   e.host = "b1";
   e.signal = 9;
   e.awaited = 4;
+  e.from = 3;
+  e.cause = Cause::late;
   const Bytes wire = encode_error(e);
   const Error back = decode_error(wire);
   CHECK(back.code == e.code);
@@ -153,6 +155,8 @@ TEST_CASE("the error record keeps every field and survives anything") {
   CHECK(back.host == "b1");
   CHECK(back.signal == 9);
   CHECK(back.awaited == 4);
+  CHECK(back.from == 3);
+  CHECK(back.cause == Cause::late);
   CHECK(back.chain() == "bootstrap: connect rank 3 -> rank 2: rank 2 does not answer");
   for (size_t cut = 0; cut < wire.size(); ++cut) {
     const Error part = decode_error({wire.data(), cut});

@@ -203,9 +203,13 @@ TEST_CASE("malformed frames and greetings are refused, never read past", "[boots
   Error e(ErrorCode::deadline, "late", "wait");
   e.rank = 3;
   e.host = "b3";
+  e.from = 2;
+  e.cause = Cause::late;
   const Bytes error = encode_error(Error(e).within("outer"));
   CHECK(decode_error(error).message == "outer: late");
   CHECK(decode_error(error).rank == 3);
+  CHECK(decode_error(error).from == 2);
+  CHECK(decode_error(error).cause == Cause::late);
   CHECK(decode_error(error).hint == "wait");
   CHECK(decode_error(ByteView(error).subspan(0, 9)).code == ErrorCode::lost);
 }
