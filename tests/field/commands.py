@@ -1,0 +1,229 @@
+"""The commands of a field, and what must hold of what each says: on healthy hosts nobody is accused and the right interfaces
+are used; with a fault its culprit is named, with its direction, and nobody else."""
+import json
+import re
+
+COMMANDS = {}
+
+
+def command(function):
+    COMMANDS[function.__name__] = function
+    return function
+
+
+class Wrong(Exception):
+    """Something did not hold."""
+
+
+def must(holds, text):
+    if not holds:
+        raise Wrong(text)
+
+
+def report_of(done, schema):
+    try:
+        report = json.loads(done.out)
+    except ValueError:
+        raise Wrong(f"code {done.code} and no report") from None
+    must(report.get("schema") == schema, f"the report is a {report.get('schema')}")
+    return report
+
+
+def is_code(done, *codes):
+    must(done.code in codes, f"exit code {done.code}, expected {' or '.join(map(str, codes))}")
+
+
+def clear_error(field, done):
+    """Whether the field is one in which commands end with one error; that it is that one."""
+    if field.clear is None:
+        return False
+    codes, pattern = field.clear
+    is_code(done, *codes)
+    must(re.search(pattern, done.out + done.err), f"no word of /{pattern}/")
+    return True
+
+
+def names_of(field, node):
+    return field.given[node]
+
+
+def accused(report):
+    return {f"{c['kind']} {c['name']}" for c in report["culprits"]}
+
+
+def link(field):
+    a, b = sorted((field.victim, field.other))
+    return f"link {field.given[a]} - {field.given[b]}"
+
+
+def of_victim(field):
+    """What may stand for the host that the fault is on."""
+    host = field.given[field.victim]
+    return {f"host {host}"} | {f"nic {host} {nic}" for nic in field.nics[field.victim]}
+
+
+WAYS = {"slow-out": "what it sends", "slow-in": "what it receives"}
+
+
+def names_culprit(field, report, done, with_way):
+    """Of commands that judge paths: check, which says which way is bad (with_way), and rails."""
+    named = accused(report)
+    said = f"named: {'; '.join(sorted(named)) or 'nobody'}"
+    if field.fault == "none":
+        is_code(done, 0)
+        must(not named and report["verdict"]["ok"], f"{said}, on healthy hosts: {reasons(report)}")
+    elif field.fault == "blackhole":
+        is_code(done, 1)
+        must(named == {link(field)}, f"{said}, expected {link(field)}")
+    else:
+        is_code(done, 1)
+        must(named and named <= of_victim(field), f"{said}, expected host {field.given[field.victim]}")
+        texts = " ".join(c["evidence"] for c in report["culprits"])
+        for fault, way in WAYS.items():
+            if field.fault != fault:
+                must(way not in texts, f"said that it is {way}: {texts}")
+            elif with_way:
+                must(way in texts, f"not said that it is {way}: {texts}")
+
+
+def reasons(report):
+    return "; ".join(r["message"] for r in report["verdict"]["reasons"])
+
+
+def right_interfaces(field, report):
+    """Of a measurement: what links between hosts use."""
+    host_of = {rank: at for at, host in zip(field.nodes, report["hosts"]) for rank in host["ranks"]}
+    between = [l for l in report["links"] if host_of[l["from"]] != host_of[l["to"]]]
+    must(between, "no link between hosts")
+    for l in between:
+        for rank, nic in ((l["from"], l.get("from_nic")), (l["to"], l.get("to_nic"))):
+            must(nic in field.nics[host_of[rank]], f"rank {rank} uses {nic}, expected {' or '.join(field.nics[host_of[rank]])}")
+
+
+def measured(field, done):
+    """A measurement that must have worked."""
+    is_code(done, 0)
+    report = report_of(done, "collctl.bench/1")
+    must(report["verdict"]["ok"], f"the verdict: {reasons(report)}")
+    for row in report["results"]:
+        for place in ("out_of_place", "in_place"):
+            must(row.get(place, {}).get("wrong", 0) == 0, f"wrong elements {place}")
+    must(len(report["hosts"]) == field.count, f"{len(report['hosts'])} hosts, expected {field.count}")
+    right_interfaces(field, report)
+    return report
+
+
+SMALL = ("allreduce", "-b", "8", "-e", "8", "--iters", "2", "--json")
+LARGE = ("allreduce", "-b", "256K", "-e", "256K", "--iters", "1", "--warmup", "1", "--json", "--op-timeout", "5")
+
+
+@command
+def run(field):
+    lost = field.fault in ("blackhole", "mtu")
+    done = field.collctl("run", "HOSTS", *(LARGE if lost else SMALL))
+    if clear_error(field, done):
+        return done
+    if not lost:
+        names = [host["host"] for host in measured(field, done)["hosts"]]
+        must(names == list(field.given.values()), f"hosts are called {' '.join(names)}")
+        return done
+    # The ring of a large operation need not cross the path that is broken.
+    ends = [field.given[field.victim]] + ([field.given[field.other]] if field.other else [])
+    is_code(done, *((0, 6) if field.fault == "blackhole" else (6,)))
+    first = next((line for line in done.err.splitlines() if "error:" in line), "")
+    must(done.code == 0 or any(end in first for end in ends), f"none of {' '.join(ends)} in: {first}")
+    return done
+
+
+@command
+def check(field):
+    suites = {"none": "doctor,pairs", "cores": "doctor,pairs"}.get(field.fault, "pairs")
+    field.even()
+    done = field.collctl("check", "HOSTS", "--level", "quick", "--only", suites, "--json")
+    if not clear_error(field, done):
+        names_culprit(field, report_of(done, "collctl.check/1"), done, with_way=True)
+    return done
+
+
+@command
+def rails(field):
+    field.even()
+    done = field.collctl("run", "HOSTS", "rails", "--json")
+    if clear_error(field, done):
+        return done
+    report = report_of(done, "collctl.rails/1")
+    for node, host in zip(field.nodes, report["hosts"]):
+        nics = [nic["name"] for nic in host["nics"]]
+        must(sorted(nics) == sorted(field.nics[node]), f"{host['host']} has {' '.join(nics)}, expected {' '.join(field.nics[node])}")
+        must(host["host"] == field.given[node], f"{field.given[node]} is called {host['host']}")
+    if field.fault == "cores":  # of its own processors rails says nothing; its paths may be slow for it
+        is_code(done, 0, 1)
+        must(accused(report) <= of_victim(field), f"named: {'; '.join(accused(report))}")
+    else:
+        names_culprit(field, report, done, with_way=False)
+    return done
+
+
+@command
+def doctor(field):
+    done = field.collctl("doctor", "HOSTS", "--json")
+    if clear_error(field, done):
+        return done
+    report = report_of(done, "collctl.doctor/1")
+    named = accused(report)
+    may = {"blackhole": {link(field)}, "cores": of_victim(field), "mtu": of_victim(field)}.get(field.fault, set())
+    must(named <= may, f"named: {'; '.join(sorted(named))}")
+    is_code(done, 1 if named or field.fault in ("blackhole", "cores") else 0)
+    return done
+
+
+@command
+def topo(field):
+    done = field.collctl("topo", "HOSTS", "--json")
+    if clear_error(field, done):
+        return done
+    is_code(done, 0)
+    report = report_of(done, "collctl.topo-hosts/1")
+    names = [host["host"] for host in report["hosts"]]
+    must(names == list(field.given.values()), f"hosts are called {' '.join(names)}")
+    return done
+
+
+@command
+def window(field):
+    """Ranks of several hosts cannot map each other's memory; all else is tested."""
+    done = field.collctl("run", "HOSTS", "window-test", "--iters", "1", "--json")
+    if clear_error(field, done):
+        return done
+    is_code(done, 8)
+    report = report_of(done, "collctl.window-test/1")
+    codes = {r["code"] for r in report["verdict"]["reasons"]}
+    must(codes == {"not-tested"} and "map each other's memory" in reasons(report), f"the verdict: {reasons(report)}")
+    return done
+
+
+def joined(field, line_of, environment_of):
+    ends = field.on_each(line_of, environment_of)
+    for done in ends[1:] if field.clear is None else []:
+        is_code(done, 0)
+    if not clear_error(field, ends[0]):
+        measured(field, ends[0])
+    return ends[0]
+
+
+TOKEN = {"COLLCTL_TOKEN": "a-token-of-the-field"}
+
+
+@command
+def join(field):
+    at = field.within[1]
+    at = f"[{at}]" if ":" in at else at
+    return joined(field, lambda i: [field.binary, "run", "--join", f"{at}:29400", "--rank", str(i - 1), "--size", str(field.count), *SMALL],
+                  lambda i: TOKEN)
+
+
+@command
+def torchrun(field):
+    return joined(field, lambda i: [field.binary, *SMALL],
+                  lambda i: TOKEN | {"RANK": str(i - 1), "WORLD_SIZE": str(field.count), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+                                     "MASTER_ADDR": field.within[1], "MASTER_PORT": "29500"})

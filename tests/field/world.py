@@ -1,0 +1,138 @@
+"""What the conditions of a field act on: hosts in namespaces, how the launcher calls them, and what must be seen of them."""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "faults"))
+import rig
+
+HOSTS = len(rig.NODES)
+LIMIT = 240  # seconds, for any command: it says "not for ever"
+# What each host is good for while speeds are compared, so that none depends on how many share this machine's cores.
+MBIT, SLOW = 200, 10
+
+
+class Done:
+    """A command that has ended."""
+
+    def __init__(self, line, code, out, err):
+        self.line, self.code, self.out, self.err = line, code, out, err
+
+
+class Field:
+    def __init__(self, count):
+        self.binary = os.environ["FIELD_BINARY"]
+        self.count = count
+        self.nodes = list(range(1, count + 1))
+        self.given = {i: rig.name(i) for i in self.nodes}    # as the list of hosts calls each
+        self.within = {i: rig.name(i) for i in self.nodes}   # a name by which the hosts find each other
+        self.login = ""                                       # "user@"
+        self.nics = {i: ["eth0"] for i in self.nodes}         # those that count
+        self.options = []                                     # of every command that reaches hosts
+        self.environment = {}                                 # of the launcher, or of ranks that are started by others
+        self.slow = {}                                        # (node, "out" or "in"): it has a rate of its own
+        self.fault, self.victim, self.other = "none", 0, 0
+        self.clear = None                                     # (codes, pattern): the one error that each command must end with
+        self.done = []                                        # commands that have ended
+        self.healing = []
+
+    name, address = staticmethod(rig.name), staticmethod(rig.address)
+
+    # Hosts ------------------------------------------------------------------------------------------------------------
+    def on(self, node, script):
+        rig.on(node, "sh", "-ec", script)
+
+    def hosts_file(self, *lines, first=False):
+        """Of all hosts and head, which share it."""
+        path = pathlib.Path(rig.RIG, "etc/hosts")
+        old, new = path.read_text(), "".join(f"{line}\n" for line in lines)
+        path.write_text(new + old if first else old + new)
+
+    def own_hosts_file(self, node, change):
+        """change(text) makes that node's from what all others have."""
+        path = pathlib.Path(rig.RIG, f"hosts.{node}")
+        path.write_text(change(pathlib.Path(rig.RIG, "etc/hosts").read_text()))
+        self.on(node, f"mount --bind {path} /etc/hosts")
+
+    def known_as(self, node, *names):
+        """The launcher knows that host's key by these names, too."""
+        key = " ".join(pathlib.Path(rig.RIG, rig.name(node), "host_key.pub").read_text().split()[:2])
+        with open(f"{rig.RIG}/head/home/.ssh/known_hosts", "a") as f:
+            f.write(f"{','.join(names)} {key}\n")
+
+    def ssh_config(self, text):
+        path = pathlib.Path(rig.RIG, "head/home/.ssh/config")
+        path.write_text((path.read_text() if path.exists() else "") + text)
+        path.chmod(0o600)
+
+    def sshd(self, node, *lines):
+        """Puts lines before its configuration and begins it anew; the first value counts."""
+        folder = pathlib.Path(rig.RIG, rig.name(node))
+        config = folder / "sshd_config"
+        config.write_text("".join(f"{line}\n" for line in lines) + config.read_text())
+        pid = rig.sshd_pid(node)
+        rig.on(node, "kill", str(pid))
+        while os.path.exists(f"{rig.root(node)}/proc/{pid}"):  # the port is free when it is gone
+            os.sched_yield()
+        (folder / "sshd.pid").unlink(missing_ok=True)
+        rig.sshd_start(node)
+        if not (folder / "sshd.pid").exists():
+            raise RuntimeError(f"the sshd of {rig.name(node)} does not begin anew")
+
+    def address6(self, node):
+        return f"{os.environ['RIG_NETWORK6']}{node:x}"
+
+    # Speeds -----------------------------------------------------------------------------------------------------------
+    def rate(self, node, way, mbit):
+        at, device = (node, "eth0") if way == "out" else (0, f"v{node}")
+        rig.on(at, "tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate", f"{mbit}mbit", "burst", "64k", "latency", "200ms")
+
+    def make_slow(self, node, way):
+        self.slow[(node, way)] = True
+        self.rate(node, way, SLOW)
+
+    def even(self):
+        """All ways but those that are slow are equal."""
+        for node in self.nodes:
+            for way in ("out", "in"):
+                if (node, way) not in self.slow:
+                    self.rate(node, way, MBIT)
+
+    # Commands ---------------------------------------------------------------------------------------------------------
+    def hosts(self):
+        return ",".join(f"{self.login}{self.given[i]}:1" for i in self.nodes)
+
+    def start(self, node, argv, environment):
+        base = rig.ENVIRONMENT | self.environment | environment
+        return subprocess.Popen(rig.enter(node, argv), env=base, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True)
+
+    def end(self, process, argv, limit=LIMIT):
+        try:
+            out, err = process.communicate(timeout=limit)
+            code = process.returncode
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            code = f"none: it still ran after {limit} s"
+        self.done.append(Done(" ".join(argv).replace(self.binary, "collctl"), code, out, err))
+        return self.done[-1]
+
+    def collctl(self, *words):
+        """On head, with the list of hosts where the words have HOSTS."""
+        argv = [self.binary]
+        for word in words:
+            argv += ["-H", self.hosts(), *self.options] if word == "HOSTS" else [word]
+        return self.end(self.start(0, argv, {}), argv)
+
+    def on_each(self, line_of, environment_of):
+        """One rank on each host, started there by somebody else; all of them."""
+        begun = [(line_of(i), i) for i in self.nodes]
+        running = [(self.start(i, argv, environment_of(i)), argv) for argv, i in begun]
+        return [self.end(process, argv) for process, argv in running]
+
+    def heal(self):
+        for action in reversed(self.healing):
+            action()
