@@ -81,7 +81,7 @@ def throttle(run):
         with open(f"{group}/{key}", "w") as f:
             f.write(str(value))
     with open(f"{group}/cgroup.procs", "w") as f:
-        f.write(listener(node))
+        f.write(str(rig.outer_pid(node, rig.sshd_pid(node))))
 
     def back():
         for path, into in ((f"{group}/cgroup.procs", f"{QUOTA}/cgroup.procs"),):
@@ -100,22 +100,6 @@ def throttle(run):
     run.heal(back)
     run.culprits.add(f"host {rig.name(node)}")
     run.codes |= {1, 6}
-
-
-def listener(node):
-    """The host's sshd, by its number outside."""
-    inside = str(rig.sshd_pid(node))
-    space = os.readlink(f"/proc/{rig.NODES[node - 1]}/ns/pid_for_children")
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if os.readlink(f"/proc/{pid}/ns/pid") != space:
-                continue
-            for line in open(f"/proc/{pid}/status"):
-                if line.startswith("NSpid:") and line.split()[-1] == inside:
-                    return pid
-        except OSError:
-            continue
-    raise RuntimeError(f"the sshd of {rig.name(node)} is not there")
 
 
 def wrong_data(run):

@@ -116,6 +116,21 @@ def sshd_pid(node):
         return int(f.read())
 
 
+def outer_pid(node, inside):
+    """The number outside of a process of a node."""
+    space = os.readlink(f"/proc/{NODES[node - 1]}/ns/pid_for_children")
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{pid}/ns/pid") != space:
+                continue
+        except OSError:
+            continue
+        numbers = read(f"/proc/{pid}/status").partition("\nNSpid:")[2].partition("\n")[0].split()
+        if numbers and numbers[-1] == str(inside):
+            return int(pid)
+    raise RuntimeError(f"process {inside} of {name(node)} is not there")
+
+
 def sshd_start(node):
     path = f"{RIG}/{name(node)}"
     if on(node, "sh", "-c", f"kill -0 $(cat {path}/sshd.pid) 2>/dev/null && echo up", check=False).strip() == "up":

@@ -40,6 +40,11 @@ def clear_error(field, done):
     codes, pattern = field.clear
     is_code(done, *codes)
     must(re.search(pattern, done.out + done.err), f"no word of /{pattern}/")
+    try:
+        named = accused(json.loads(done.out))
+    except (ValueError, KeyError):
+        return True  # no command that accuses
+    must(all(field.at_fault and name.startswith(field.at_fault) for name in named), f"named: {'; '.join(sorted(named))}")
     return True
 
 
@@ -154,7 +159,7 @@ def rails(field):
     report = report_of(done, "collctl.rails/1")
     for node, host in zip(field.nodes, report["hosts"]):
         nics = [nic["name"] for nic in host["nics"]]
-        must(sorted(nics) == sorted(field.nics[node]), f"{host['host']} has {' '.join(nics)}, expected {' '.join(field.nics[node])}")
+        must(sorted(nics) == sorted(field.rails[node]), f"{host['host']} has {' '.join(nics)}, expected {' '.join(field.rails[node])}")
         must(host["host"] == field.given[node], f"{field.given[node]} is called {host['host']}")
     if field.fault == "cores":  # of its own processors rails says nothing; its paths may be slow for it
         is_code(done, 0, 1)
@@ -171,7 +176,7 @@ def doctor(field):
         return done
     report = report_of(done, "collctl.doctor/1")
     named = accused(report)
-    may = {"blackhole": {link(field)}, "cores": of_victim(field), "mtu": of_victim(field)}.get(field.fault, set())
+    may = {link(field)} if field.fault == "blackhole" else of_victim(field) if field.fault in ("cores", "mtu") else set()
     must(named <= may, f"named: {'; '.join(sorted(named))}")
     is_code(done, 1 if named or field.fault in ("blackhole", "cores") else 0)
     return done
@@ -216,8 +221,7 @@ TOKEN = {"COLLCTL_TOKEN": "a-token-of-the-field"}
 
 @command
 def join(field):
-    at = field.within[1]
-    at = f"[{at}]" if ":" in at else at
+    at = field.bracketed(field.within[1])
     return joined(field, lambda i: [field.binary, "run", "--join", f"{at}:29400", "--rank", str(i - 1), "--size", str(field.count), *SMALL],
                   lambda i: TOKEN)
 

@@ -4,7 +4,8 @@
 field.py PATH/collctl [N [SEED]]             N draws (20); the same seed draws the same
 field.py PATH/collctl --conditions A,B,...   one field: hosts=N, conditions and commands (conditions.py, commands.py); COND@I: on
                                              host I alone
-field.py PATH/collctl --table                naming x fault with run, check, rails and doctor
+field.py PATH/collctl --each [WORD]          each condition alone (whose name has that), with every command that is about it
+field.py PATH/collctl --table [WORD]         naming x fault with run, check, rails and doctor
 field.py PATH/collctl --list                 all conditions
 field.py PATH/collctl --fixed                the draws of CI
 A field that does not hold is shrunk to its least set of conditions. Exit 1 when one did not hold, 77 where hosts cannot be made.
@@ -21,6 +22,7 @@ import tempfile
 import time
 
 import table
+from registry import CONDITIONS
 
 HERE = pathlib.Path(__file__).parent
 # seconds, for all of one field: it says "not for ever"
@@ -32,7 +34,20 @@ class Fields:
     def __init__(self, collctl):
         self.collctl = collctl
         self.cache = tempfile.TemporaryDirectory(prefix="collctl-field.")
-        self.left_out = collections.Counter()
+        self.lacks, self.left_out = {}, collections.Counter()
+
+    def possible(self, tokens):
+        """Without what this machine has no means for."""
+        left = []
+        for token in tokens:
+            name = token.partition("@")[0]
+            if name in CONDITIONS and name not in self.lacks:
+                self.lacks[name] = table.missing(CONDITIONS[name])
+            if self.lacks.get(name):
+                self.left_out[name] += 1
+            else:
+                left.append(token)
+        return left
 
     def hold(self, tokens):
         """(code, what was printed) of one field on fresh hosts."""
@@ -43,11 +58,9 @@ class Fields:
             try:
                 text, _ = process.communicate(timeout=LIMIT)
                 code = process.returncode
-            except (subprocess.TimeoutExpired, KeyboardInterrupt) as e:
-                # Hosts end with the script that made them.
-                os.killpg(process.pid, signal.SIGTERM)
-                text, _ = process.communicate()
-                if isinstance(e, KeyboardInterrupt):
+            except BaseException as e:
+                text = ended(process)
+                if not isinstance(e, subprocess.TimeoutExpired):
                     raise
                 code, text = 1, f"{text}  DOES NOT HOLD: it still ran after {LIMIT} s\n"
         if code == 77:
@@ -79,6 +92,20 @@ class Fields:
                     break
         print(f"  least: ./dev field --conditions {','.join(least)}", flush=True)
         return least
+
+
+def ended(process):
+    """Ends the script that made hosts, which ends them; at the latest they end with it."""
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        return process.communicate(timeout=60)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.communicate()[0]
+
+
+def stop(number, _):
+    sys.exit(128 + number)
 
 
 def offenders(text):
@@ -113,11 +140,14 @@ def report(rows):
 def draws(fields, chosen):
     rows, broken = [], []
     for label, tokens in chosen:
+        tokens = fields.possible(tokens)
         held, text = fields.told(label, tokens)
         rows += [(token.partition("@")[0], held) for token in tokens]
         if not held:
             broken.append(",".join(fields.shrink(tokens, text)))
     report(rows)
+    for name, times in fields.left_out.items():
+        print(f"left out {times} times: {name}: {fields.lacks[name]}")
     print(f"{len(chosen) - len(broken)} of {len(chosen)} fields hold", flush=True)
     for each in broken:
         print(f"again: ./dev field --conditions {each}")
@@ -149,13 +179,19 @@ def main(arguments):
     fields = Fields(arguments.pop(0))
     how = arguments.pop(0) if arguments else "20"
     sys.stdout.reconfigure(line_buffering=True)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, stop)
     if how == "--list":
         table.print_all()
         return 0
     if how == "--conditions":
         tokens = arguments[0].split(",")
         table.refuse_unknown(tokens)
+        tokens = fields.possible(tokens)
         return 0 if fields.told("field", tokens)[0] else 1
+    if how == "--each":
+        word = arguments[0] if arguments else ""
+        return draws(fields, [(row.name, table.alone(row)) for row in CONDITIONS.values() if word in row.name])
     if how == "--table":
         return whole_table(fields, arguments[0] if arguments else "")
     if how == "--fixed":

@@ -1,14 +1,21 @@
 #!/usr/bin/env python3
 """One field, on hosts that hosts.sh made: one.py TOKEN,TOKEN... (field.py says what a token is). Prints what does not hold;
 exit 1 then, 3 when the field could not be made."""
+import signal
 import sys
 
 import commands
-import conditions
+import registry
+import table
 import world
 
 
+def stop(number, _):
+    sys.exit(128 + number)
+
+
 def main():
+    signal.signal(signal.SIGTERM, stop)
     field = world.Field(world.HOSTS)
     rows, wanted = [], []
     for token in sys.argv[1].split(","):
@@ -16,15 +23,13 @@ def main():
         if name in commands.COMMANDS:
             wanted.append(name)
         elif not name.startswith("hosts="):
-            rows.append((conditions.CONDITIONS[name], int(node) if node else 0))
-    # In the order of the table: names before what changes how they resolve, faults last.
-    rows.sort(key=lambda row: list(conditions.CONDITIONS).index(row[0].name))
+            rows.append((registry.CONDITIONS[name], int(node) if node else 0))
+    rows.sort(key=lambda row: (registry.KINDS.index(row[0].kind), table.place(row[0].name)))
     wrong = 0
     try:
+        field.fault, field.victim = next(((row.name, node) for row, node in rows if row.kind == "fault"), ("none", 0))
+        field.other = field.victim % field.count + 1 if field.fault == "blackhole" else 0
         for row, node in rows:
-            if row.kind == "fault":
-                field.fault = row.name
-                field.victim, field.other = node, node % field.count + 1
             row.apply(field, [node] if node else field.nodes)
         for name in sorted(wanted, key=list(commands.COMMANDS).index):
             field.done = []

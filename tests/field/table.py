@@ -1,11 +1,21 @@
 """What a field may be made of: draws from the tables of conditions and commands, and what stands beside what."""
+import subprocess
 import sys
 
+import faults
+import groups
+import interfaces
+import logins
+import names
+import variables
 from commands import COMMANDS
-from conditions import CONDITIONS
+from registry import CONDITIONS, KINDS
 
-# How many of each kind a draw has: each number is as likely as it is frequent here.
-HOW_MANY = {"naming": (1,), "fault": (1,)}
+# The modules that have the rows.
+ROWS = (names, logins, interfaces, variables, faults)
+# How many of each kind a draw has: each of these is as likely as the others.
+HOW_MANY = {"naming": (1,), "resolution": (0, 0, 1), "limits": (0, 0, 1), "ssh": (0, 0, 1), "interfaces": (0, 1, 1, 2, 3),
+            "variables": (0, 0, 1)}
 HEALTHY = 0.5   # of all draws
 # What says nothing about speeds has no end that is worth its time beside ways that are slow.
 QUICK_ONLY = {"window"}
@@ -55,32 +65,53 @@ def clamped(token, count):
     return f"{name}@{min(int(node), count)}" if at else token
 
 
-def fits(row, chosen):
-    return all(row.name not in other.unlike and other.name not in row.unlike for other in chosen)
+def unlike(row, other):
+    return bool({other.name, other.kind} & set(row.unlike)) or row.healthy and other.healthy
+
+
+def commands_of(rows):
+    """Those that all rows are about."""
+    return [c for c in COMMANDS if all(not row.commands or c in row.commands for row in rows)]
 
 
 def draw(rng):
     healthy = rng.random() < HEALTHY
+    fault = CONDITIONS["none" if healthy else rng.choice([name for name in of_kind("fault") if name != "none"])]
     count = rng.choice((2, 3, 3, 4) if healthy else (3, 3, 4, 5))
-    chosen = []
+    chosen = [fault]
     for kind, many in HOW_MANY.items():
         for _ in range(rng.choice(many)):
-            rows = [row for row in CONDITIONS.values() if row.kind == kind and row not in chosen and fits(row, chosen)]
-            if kind == "fault":
-                rows = [row for row in rows if (row.name == "none") == healthy]
-            if rows:
-                chosen.append(rng.choice(rows))
-    fault = chosen[-1].name
+            row = CONDITIONS[rng.choice(of_kind(kind))]
+            able = commands_for(fault.name, commands_of([*chosen, row]))
+            if row not in chosen and not any(unlike(row, other) or unlike(other, row) for other in chosen) and \
+               (healthy or not row.healthy) and (healthy and able or set(able) & set(JUDGES)):
+                chosen.append(row)
     tokens = [f"hosts={count}"]
-    for row in chosen:
-        one = row.one or (row.kind not in ("naming", "fault") and rng.random() < 0.3)
-        tokens.append(f"{row.name}@{rng.randint(1, count)}" if one else row.name)
-    about = set.intersection(*(set(row.commands or COMMANDS) for row in chosen))
-    able = commands_for(fault, [c for c in COMMANDS if c in about])
+    for row in sorted(chosen, key=lambda row: KINDS.index(row.kind)):
+        on_one = row.one or not row.all and row.kind != "fault" and rng.random() < 0.3
+        tokens.append(f"{row.name}@{rng.randint(1, count)}" if on_one else row.name)
+    able = commands_for(fault.name, commands_of(chosen))
     commands = rng.sample(able, min(len(able), 2))
     if not healthy and not set(commands) & set(JUDGES):
-        commands[0] = rng.choice(JUDGES)
+        commands[0] = rng.choice([c for c in JUDGES if c in able])
     return tokens + commands
+
+
+def alone(row):
+    """The field that has only this condition."""
+    fault = row.name if row.kind == "fault" else "none"
+    return ["hosts=3", f"{row.name}@2" if row.one else row.name, *commands_for(fault, commands_of([row]))]
+
+
+def missing(row):
+    """What this machine lacks for it; empty: nothing."""
+    if row.cgroup and not groups.parent(row.cgroup):
+        return f"no cgroup with {row.cgroup} can be made"
+    if not row.link:
+        return ""
+    words = ["ip", "tuntap", "add", "x0", "mode", "tun"] if row.link == "tun" else ["ip", "link", "add", "x0", "type", row.link]
+    done = subprocess.run(["unshare", "--net", *words], capture_output=True, text=True, check=False)
+    return f"this kernel has no links of type {row.link}" if "Unknown device type" in done.stderr or row.link == "tun" and done.returncode else ""
 
 
 def print_all():

@@ -4,6 +4,9 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
+
+import groups
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "faults"))
 import rig
@@ -29,16 +32,31 @@ class Field:
         self.given = {i: rig.name(i) for i in self.nodes}    # as the list of hosts calls each
         self.within = {i: rig.name(i) for i in self.nodes}   # a name by which the hosts find each other
         self.login = ""                                       # "user@"
-        self.nics = {i: ["eth0"] for i in self.nodes}         # those that count
+        self.nics = {i: ["eth0"] for i in self.nodes}         # over which jobs go
+        self.rails = {i: ["eth0"] for i in self.nodes}        # all that count
+        self.ways = [(i, "eth0", f"v{i}") for i in self.nodes]  # node, its interface, the port of head's bridge
+        self.of_host = {i: {} for i in self.nodes}            # variables of ranks that are started there by others
         self.options = []                                     # of every command that reaches hosts
         self.environment = {}                                 # of the launcher, or of ranks that are started by others
         self.slow = {}                                        # (node, "out" or "in"): it has a rate of its own
         self.fault, self.victim, self.other = "none", 0, 0
         self.clear = None                                     # (codes, pattern): the one error that each command must end with
+        self.at_fault = ""                                    # and who is accused then: how all names begin
+        self.once_begun = []                                  # what comes when ranks that others start are there
         self.done = []                                        # commands that have ended
         self.healing = []
 
     name, address = staticmethod(rig.name), staticmethod(rig.address)
+
+    folder, home = rig.RIG, rig.HOME
+    enter = staticmethod(rig.enter)
+
+    @staticmethod
+    def bracketed(name):
+        return f"[{name}]" if ":" in name else name
+
+    def pid(self, node):
+        return rig.NODES[node - 1]
 
     # Hosts ------------------------------------------------------------------------------------------------------------
     def on(self, node, script):
@@ -49,6 +67,12 @@ class Field:
         path = pathlib.Path(rig.RIG, "etc/hosts")
         old, new = path.read_text(), "".join(f"{line}\n" for line in lines)
         path.write_text(new + old if first else old + new)
+
+    def replace_addresses(self):
+        """Names have no address of IPv4 any more."""
+        path = pathlib.Path(rig.RIG, "etc/hosts")
+        lines = path.read_text().splitlines(True)
+        path.write_text("".join(l for l in lines if not l.startswith(f"{rig.NETWORK}.") or " head" in l))
 
     def own_hosts_file(self, node, change):
         """change(text) makes that node's from what all others have."""
@@ -85,8 +109,8 @@ class Field:
         return f"{os.environ['RIG_NETWORK6']}{node:x}"
 
     # Speeds -----------------------------------------------------------------------------------------------------------
-    def rate(self, node, way, mbit):
-        at, device = (node, "eth0") if way == "out" else (0, f"v{node}")
+    def rate(self, node, way, mbit, interface="eth0", port=""):
+        at, device = (node, interface) if way == "out" else (0, port or f"v{node}")
         rig.on(at, "tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate", f"{mbit}mbit", "burst", "64k", "latency", "200ms")
 
     def make_slow(self, node, way):
@@ -95,14 +119,14 @@ class Field:
 
     def even(self):
         """All ways but those that are slow are equal."""
-        for node in self.nodes:
+        for node, interface, port in self.ways:
             for way in ("out", "in"):
                 if (node, way) not in self.slow:
-                    self.rate(node, way, MBIT)
+                    self.rate(node, way, MBIT, interface, port)
 
     # Commands ---------------------------------------------------------------------------------------------------------
     def hosts(self):
-        return ",".join(f"{self.login}{self.given[i]}:1" for i in self.nodes)
+        return ",".join(f"{self.login}{self.bracketed(self.given[i])}:1" for i in self.nodes)
 
     def start(self, node, argv, environment):
         base = rig.ENVIRONMENT | self.environment | environment
@@ -130,8 +154,25 @@ class Field:
     def on_each(self, line_of, environment_of):
         """One rank on each host, started there by somebody else; all of them."""
         begun = [(line_of(i), i) for i in self.nodes]
-        running = [(self.start(i, argv, environment_of(i)), argv) for argv, i in begun]
+        running = [(self.start(i, argv, environment_of(i) | self.of_host[i]), argv) for argv, i in begun]
+        for each in self.once_begun:
+            self.until(lambda: all(rig.like(i, self.binary) for i in self.nodes), "ranks on all hosts")
+            each()
         return [self.end(process, argv) for process, argv in running]
+
+    def until(self, holds, what):
+        limit = time.monotonic() + 60
+        while not holds():
+            if time.monotonic() > limit:
+                raise RuntimeError(f"a minute went by without {what}")
+            os.sched_yield()
+
+    # Limits -----------------------------------------------------------------------------------------------------------
+    def limit(self, node, controller, cores=0, bytes=0, pids=0):
+        """All that the node's sshd begins from now on may have no more."""
+        group = groups.make(f"{controller}-{node}", controller, cores, bytes, pids)
+        self.healing.append(lambda: groups.end(group))
+        groups.enter(group, rig.outer_pid(node, rig.sshd_pid(node)))
 
     def heal(self):
         for action in reversed(self.healing):
