@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "base/format.h"
 
@@ -23,10 +24,17 @@ std::vector<Culprit> blame_ends(std::span<const EndTrial> trials, std::span<cons
     return failed[a] * std::max(tried[b], 1) > failed[b] * std::max(tried[a], 1);
   });
   std::vector<int> left = failed;
+  // Of failures with one peer alone nobody can say which end it is: that is the link between them.
+  const auto fails_with_several = [&](size_t end) {
+    std::set<size_t> peers;
+    for (const EndTrial& each : trials)
+      if (each.failed && (each.from == end || each.to == end))
+        peers.insert(each.from == end ? each.to : each.from);
+    return peers.size() > 1;
+  };
   std::vector<bool> guilty(ends.size());
   for (const size_t end : order) {
-    // Of two ends alone nobody can say which it is.
-    if (tried[end] <= 2 || left[end] * 2 < tried[end]) continue;
+    if (left[end] * 2 < tried[end] || !fails_with_several(end)) continue;
     guilty[end] = true;
     culprits.push_back({kind, ends[end], double(failed[end]) / tried[end],
                         format("{} of {} {} with it failed", failed[end], tried[end], words.many)});
