@@ -62,6 +62,10 @@ struct Survey {
 // machine's; what is wrong with a host stands in the survey.
 Result<Survey> make_survey(const LaunchOptions& launch);
 
+// The first host of the list that is this one, too: itself, unless the list has one host under two
+// names.
+size_t same_host(const std::vector<SurveyedHost>& hosts, size_t host);
+
 // A usable address of a host: not loopback, not link-local, and no other host has it too.
 struct UsableAddress {
   std::string interface, address;
@@ -74,7 +78,7 @@ std::vector<std::vector<UsableAddress>> usable_addresses(const std::vector<Surve
 std::string network_of(const UsableAddress& at);
 
 // Which host dials which: all ordered pairs of up to kAllPairs hosts; of more, a ring and one
-// random matching. Only hosts with facts.
+// random matching. Only hosts with facts, each once.
 inline constexpr size_t kAllPairs = 64;
 std::vector<std::pair<int, int>> pairs_to_test(const std::vector<SurveyedHost>& hosts,
                                                uint64_t seed);

@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "base/host_devices.h"
 #include "base/interface_choice.h"
+#include "cmd/doctor/common_cause.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/judge/ends.h"
 
@@ -55,12 +56,19 @@ const char* remedy_of(ReachEnd end) {
 
 }  // namespace
 
+size_t same_host(const std::vector<SurveyedHost>& hosts, size_t host) {
+  const auto place = [&](size_t i) { return hosts[i].facts ? hosts[i].facts->place : ""; };
+  for (size_t i = 0; i < host && !place(host).empty(); ++i)
+    if (place(i) == place(host)) return i;
+  return host;
+}
+
 std::vector<std::vector<UsableAddress>> usable_addresses(const std::vector<SurveyedHost>& hosts) {
   std::map<std::string, int> owners;
-  for (const SurveyedHost& host : hosts) {
-    if (!host.facts) continue;
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    if (!hosts[i].facts || same_host(hosts, i) != i) continue;
     std::set<std::string> own;
-    for (const auto& interface : host.facts->interfaces)
+    for (const auto& interface : hosts[i].facts->interfaces)
       for (const auto& address : interface.addresses) own.insert(address.text);
     for (const auto& address : own) ++owners[address];
   }
@@ -96,7 +104,7 @@ std::vector<std::pair<int, int>> pairs_to_test(const std::vector<SurveyedHost>& 
                                                uint64_t seed) {
   std::vector<int> asked;
   for (size_t i = 0; i < hosts.size(); ++i)
-    if (hosts[i].facts) asked.push_back(int(i));
+    if (hosts[i].facts && same_host(hosts, i) == i) asked.push_back(int(i));
   std::set<std::pair<int, int>> pairs;
   if (asked.size() <= kAllPairs) {
     for (const int from : asked)
@@ -255,6 +263,17 @@ void add_reach_checks(const Survey& survey, Diagnosis& diagnosis) {
          "an address that other hosts can use",
          format("{} has no address that others could reach", survey.hosts[i].spec.name),
          "give it an address of its own on an interface that is up");
+  }
+  for (size_t i = 0; i < survey.hosts.size(); ++i) {
+    const size_t first = same_host(survey.hosts, i);
+    if (first == i) continue;
+    const std::string text =
+        format("{} and {} are one host", survey.hosts[first].spec.name, survey.hosts[i].spec.name);
+    Finding& check = add_check(diagnosis, "reach", survey.hosts[i], "the same host");
+    fail(check, "a host that the list has once", text, "name each host once in the list of hosts");
+    check.reason = kOfLauncher;
+    diagnosis.culprits.push_back({SubjectKind::launcher, survey.self.host, 1.0,
+                                  format("its list has a host twice: {}", text), false});
   }
   if (survey.untested_pairs > 0) {
     Finding& check = diagnosis.checks.emplace_back();

@@ -131,6 +131,7 @@ static void fields(JsonRecord& io, HostFacts& facts) {
   io.field("memory_bytes", facts.memory_bytes);
   io.field("nvidia", facts.nvidia);
   io.field("open_files", facts.open_files);
+  io.field("place", facts.place);
   io.field("processes", facts.processes);
   io.field("rdma", facts.rdma, base::kMostRdmaDevices * base::kMostRdmaPorts);
   io.field("rdma_devices", facts.rdma_devices, base::kMostRdmaDevices);
@@ -147,6 +148,8 @@ static void fields(JsonRecord& io, HostFacts& facts) {
 Result<HostFacts> gather_facts(const std::string& version) {
   HostFacts facts;
   facts.host = base::host_name();
+  if (const uint64_t machine = base::machine_hash(0); machine != 0)
+    facts.place = format("{:x}-{}", machine, base::network_namespace());
   facts.version = version;
   COLL_ASSIGN(facts.binary, own_hash());
   facts.system = base::system_names();

@@ -20,6 +20,7 @@ struct RdmaFacts {
 
 struct HostFacts : RdmaFacts {
   std::string host;     // as its kernel calls it
+  std::string place;    // of the machine's boot and this network in it; equal: one host
   std::string version;  // of the binary that looked
   std::string binary;   // its SHA-256
   base::SystemNames system;

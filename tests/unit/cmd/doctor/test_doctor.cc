@@ -225,6 +225,26 @@ TEST_CASE("failed pairs blame a host or a link", "[doctor]") {
   CHECK(failures(diagnose_hosts(survey)) == Names{"reach n0"});
 }
 
+TEST_CASE("one host under two names is no host's fault, and has the addresses that it has",
+          "[doctor]") {
+  Survey survey = healthy(3);
+  for (size_t i = 0; i < 3; ++i) survey.hosts[i].facts->place = format("boot{}-1", i);
+  CHECK(same_host(survey.hosts, 2) == 2);
+  survey.hosts[2].facts = survey.hosts[0].facts;
+  std::erase_if(survey.pairs,
+                [](const PairResult& pair) { return pair.from == 2 || pair.to == 2; });
+  CHECK(same_host(survey.hosts, 2) == 0);
+  CHECK(pairs_to_test(survey.hosts, 1) == std::vector<std::pair<int, int>>{{0, 1}, {1, 0}});
+  const Diagnosis diagnosis = diagnose_hosts(survey);
+  CHECK(failures(diagnosis) == Names{"reach n2"});
+  REQUIRE(diagnosis.culprits.size() == 1);
+  CHECK(diagnosis.culprits[0].kind == SubjectKind::launcher);
+  CHECK(diagnosis.culprits[0].evidence == "its list has a host twice: n0 and n2 are one host");
+  // Containers of several machines may have one address; that is another fault.
+  survey.hosts[2].facts->place = "boot2-1";
+  CHECK(failures(diagnose_hosts(survey)) == Names{"reach n0", "reach n2"});
+}
+
 TEST_CASE("what is dialled", "[doctor]") {
   Survey survey = healthy(3);
   auto usable = usable_addresses(survey.hosts);
