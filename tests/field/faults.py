@@ -26,8 +26,8 @@ def slow_both(field, nodes):
 @condition("fault", "blackhole", one=True)
 def blackhole(field, nodes):
     """Nothing of what it sends to the next host arrives."""
-    for address in (f"{field.address(field.other)}/32", f"{field.address6(field.other)}/128"):
-        field.on(nodes[0], f"ip route add blackhole {address}")
+    for tool, address in (("iptables", field.address(nodes[0])), ("ip6tables", field.address6(nodes[0]))):
+        field.on(field.other, f"{tool} -A INPUT -s {address} -j DROP")
 
 
 @condition("fault", "cores", one=True, cgroup="cpu")

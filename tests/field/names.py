@@ -65,6 +65,14 @@ def alike(field, nodes):
         field.sshd(i, f"SetEnv COLLCTL_HOSTID={i} CUDA_VISIBLE_DEVICES=-1")
 
 
+@condition("naming", "twice", all=True, healthy=True, commands=("check", "doctor"))
+def twice(field, nodes):
+    """The first host is in the list by another name, too: nobody's fault but the list's."""
+    field.more = [field.address(1)]
+    field.clear = (1,), f"{field.name(1)} and {field.address(1)} are one host"
+    field.at_fault = "launcher head"
+
+
 @condition("naming", "other-user", all=True)
 def other_user(field, nodes):
     """Not root; the binary is sent to its own cache."""
@@ -123,6 +131,7 @@ def late(field, nodes):
     name = "job-0.ranks"
     for i in nodes[1:]:
         field.own_hosts_file(i, lambda text: text)
+        field.looked_up.append(pathlib.Path(field.folder, f"hosts.{i}"))
     field.within[1] = name
     field.hosts_file(f"{field.address(1)} {name}")
 
@@ -130,4 +139,4 @@ def late(field, nodes):
         for i in nodes[1:]:
             path = pathlib.Path(field.folder, f"hosts.{i}")
             path.write_text(path.read_text() + f"{field.address(1)} {name}\n")
-    field.once_begun.append(known)
+    field.then.append(known)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """One field, on hosts that hosts.sh made: one.py TOKEN,TOKEN... (field.py says what a token is). Prints what does not hold;
 exit 1 then, 3 when the field could not be made."""
+import json
 import signal
 import sys
 
@@ -50,7 +51,11 @@ def main():
 
 def tell(done):
     print(f"  | $ {done.line}\n  | code {done.code}")
-    for text in (done.err, "" if done.out.startswith("{") else done.out):
+    try:
+        out = "\n".join(f"{c['kind']} {c['name']}: {c['evidence']}" for c in json.loads(done.out)["culprits"])
+    except (ValueError, KeyError):
+        out = "" if done.out.startswith("{") else done.out
+    for text in (done.err, out):
         for line in text.strip().splitlines()[-12:]:
             print(f"  |   {line[:500]}")
 

@@ -1,10 +1,11 @@
 """What the conditions of a field act on: hosts in namespaces, how the launcher calls them, and what must be seen of them."""
+import ctypes
 import os
 import pathlib
+import select
 import signal
 import subprocess
 import sys
-import time
 
 import groups
 
@@ -24,6 +25,21 @@ class Done:
         self.line, self.code, self.out, self.err = line, code, out, err
 
 
+def when_read(path):
+    """What waits until somebody has read the file from now on."""
+    libc, close_nowrite = ctypes.CDLL(None, use_errno=True), 0x10
+    watch = libc.inotify_init()
+    if libc.inotify_add_watch(watch, os.fsencode(path), close_nowrite) < 0:
+        raise OSError(ctypes.get_errno(), "inotify_add_watch", str(path))
+
+    def wait():
+        read = select.select([watch], [], [], 60)[0]
+        os.close(watch)
+        if not read:
+            raise RuntimeError(f"a minute went by in which nobody read {path}")
+    return wait
+
+
 class Field:
     def __init__(self, count):
         self.binary = os.environ["FIELD_BINARY"]
@@ -31,6 +47,7 @@ class Field:
         self.nodes = list(range(1, count + 1))
         self.given = {i: rig.name(i) for i in self.nodes}    # as the list of hosts calls each
         self.within = {i: rig.name(i) for i in self.nodes}   # a name by which the hosts find each other
+        self.more = []                                        # other names of the same hosts, in that list
         self.login = ""                                       # "user@"
         self.nics = {i: ["eth0"] for i in self.nodes}         # over which jobs go
         self.rails = {i: ["eth0"] for i in self.nodes}        # all that count
@@ -42,7 +59,7 @@ class Field:
         self.fault, self.victim, self.other = "none", 0, 0
         self.clear = None                                     # (codes, pattern): the one error that each command must end with
         self.at_fault = ""                                    # and who is accused then: how all names begin
-        self.once_begun = []                                  # what comes when ranks that others start are there
+        self.looked_up, self.then = [], []                    # when ranks that others start have read these files, this comes
         self.done = []                                        # commands that have ended
         self.healing = []
 
@@ -96,10 +113,10 @@ class Field:
         folder = pathlib.Path(rig.RIG, rig.name(node))
         config = folder / "sshd_config"
         config.write_text("".join(f"{line}\n" for line in lines) + config.read_text())
-        pid = rig.sshd_pid(node)
-        rig.on(node, "kill", str(pid))
-        while os.path.exists(f"{rig.root(node)}/proc/{pid}"):  # the port is free when it is gone
-            os.sched_yield()
+        process = os.pidfd_open(rig.outer_pid(node, rig.sshd_pid(node)))
+        signal.pidfd_send_signal(process, signal.SIGTERM)
+        select.select([process], [], [], 60)  # the port is free when it is gone
+        os.close(process)
         (folder / "sshd.pid").unlink(missing_ok=True)
         rig.sshd_start(node)
         if not (folder / "sshd.pid").exists():
@@ -126,7 +143,7 @@ class Field:
 
     # Commands ---------------------------------------------------------------------------------------------------------
     def hosts(self):
-        return ",".join(f"{self.login}{self.bracketed(self.given[i])}:1" for i in self.nodes)
+        return ",".join(f"{self.login}{self.bracketed(name)}:1" for name in [*self.given.values(), *self.more])
 
     def start(self, node, argv, environment):
         base = rig.ENVIRONMENT | self.environment | environment
@@ -154,18 +171,13 @@ class Field:
     def on_each(self, line_of, environment_of):
         """One rank on each host, started there by somebody else; all of them."""
         begun = [(line_of(i), i) for i in self.nodes]
+        cues = [when_read(path) for path in self.looked_up]
         running = [(self.start(i, argv, environment_of(i) | self.of_host[i]), argv) for argv, i in begun]
-        for each in self.once_begun:
-            self.until(lambda: all(rig.like(i, self.binary) for i in self.nodes), "ranks on all hosts")
+        for cue in cues:
+            cue()
+        for each in self.then:
             each()
         return [self.end(process, argv) for process, argv in running]
-
-    def until(self, holds, what):
-        limit = time.monotonic() + 60
-        while not holds():
-            if time.monotonic() > limit:
-                raise RuntimeError(f"a minute went by without {what}")
-            os.sched_yield()
 
     # Limits -----------------------------------------------------------------------------------------------------------
     def limit(self, node, controller, cores=0, bytes=0, pids=0):
