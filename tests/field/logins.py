@@ -35,6 +35,12 @@ def ssh_agent(field, nodes):
     field.environment["SSH_AUTH_SOCK"] = socket
 
 
+@condition("ssh", "from-inside", all=True, commands=BY_SSH, unlike=("limits",))
+def from_inside(field, nodes):
+    """The launcher is on the first host of the list."""
+    field.launcher = 1
+
+
 @condition("ssh", "openssh", all=True, commands=BY_SSH)
 def openssh(field, nodes):
     field.options += ["--ssh-client", "openssh"]

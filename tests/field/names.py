@@ -45,6 +45,14 @@ def alias(field, nodes):
         field.given[i] = f"gpu-{i}"
 
 
+@condition("naming", "mixed", all=True)
+def mixed(field, nodes):
+    """Each host in another way."""
+    ways = (fqdn, ipv4, upper, alias, ipv6)
+    for i in nodes:
+        ways[i % len(ways)](field, [i])
+
+
 @condition("naming", "user", all=True)
 def user(field, nodes):
     field.login = "root@"
@@ -111,7 +119,14 @@ def peers_unknown(field, nodes):
         field.own_hosts_file(i, lambda text: "127.0.0.1 localhost\n")
 
 
-@condition("resolution", "dead-address-first", unlike=("ipv4", "ipv6", "alias"))
+@condition("resolution", "search", all=True, unlike=("ipv4", "ipv6", "alias", "mixed", "upper", "fqdn", "peers-unknown"))
+def search(field, nodes):
+    """Names that a domain of the resolver's list completes, and not the first."""
+    domain = "rack7.cluster.test"
+    field.names_by_dns({f"{field.name(i)}.{domain}": field.address(i) for i in nodes}, f"nowhere.test {domain}")
+
+
+@condition("resolution", "dead-address-first", unlike=("ipv4", "ipv6", "alias", "mixed"))
 def dead_address_first(field, nodes):
     """A name with several addresses of which the first leads nowhere."""
     field.hosts_file(*(f"{field.address(i)[:-len(str(i))]}{200 + i} {field.given[i]}" for i in nodes), first=True)
@@ -119,7 +134,7 @@ def dead_address_first(field, nodes):
         field.on(0, f"ip route add unreachable {field.address(i)[:-len(str(i))]}{200 + i}/32")
 
 
-@condition("resolution", "dead-ipv6-first", unlike=("ipv4", "ipv6", "alias"))
+@condition("resolution", "dead-ipv6-first", unlike=("ipv4", "ipv6", "alias", "mixed"))
 def dead_ipv6_first(field, nodes):
     """A record of IPv6 for a host without IPv6."""
     field.hosts_file(*(f"2001:db8::{i} {field.given[i]}" for i in nodes), first=True)

@@ -21,10 +21,16 @@ HEALTHY = 0.5   # of all draws
 QUICK_ONLY = {"window"}
 JUDGES = ["check", "rails"]
 
+# The draws of CI: what is cheap, and each kind of condition.
 FIXED = [
-    "hosts=3,short,none,run,check,rails",
-    "hosts=3,ipv4,slow-out@2,check",
-    "hosts=3,alike,slow-in@3,rails",
+    "hosts=3,alias,port,wrapped-shell,hashed-known-hosts,cni0,docker0,flannel,bmc,none,run,check",
+    "hosts=3,ipv4,podman0,calico,slow-out@2,check",
+    "hosts=3,alike,virbr0,tailscale,slow-in@3,check",
+    "hosts=4,mixed,noise,jump,down,no-cable,not-lo-docker,none,run,topo",
+    "hosts=2,upper,dead-address-first,second-net,not-nvls,none,rails,join",
+    "hosts=2,ipv6,control-master,shm-64m,address-on-lo,none,doctor,window,torchrun",
+    "hosts=2,user,unknown-keys,none,check",
+    "hosts=3,fqdn,own-name-unknown,cores@2,doctor",
 ]
 
 

@@ -3,6 +3,7 @@ import ctypes
 import os
 import pathlib
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,6 +55,7 @@ class Field:
         self.ways = [(i, "eth0", f"v{i}") for i in self.nodes]  # node, its interface, the port of head's bridge
         self.of_host = {i: {} for i in self.nodes}            # variables of ranks that are started there by others
         self.options = []                                     # of every command that reaches hosts
+        self.launcher = 0                                     # the node on which it runs; 0: head, on which no ranks are
         self.environment = {}                                 # of the launcher, or of ranks that are started by others
         self.slow = {}                                        # (node, "out" or "in"): it has a rate of its own
         self.fault, self.victim, self.other = "none", 0, 0
@@ -84,6 +86,23 @@ class Field:
         path = pathlib.Path(rig.RIG, "etc/hosts")
         old, new = path.read_text(), "".join(f"{line}\n" for line in lines)
         path.write_text(new + old if first else old + new)
+
+    def names_by_dns(self, addresses, domains):
+        """Names are those of a server on head, and stand in no file."""
+        path = pathlib.Path(rig.RIG, "etc/hosts")
+        path.write_text("127.0.0.1 localhost\n")
+        resolv = pathlib.Path(rig.RIG, "resolv.conf")
+        resolv.write_text(f"search {domains}\nnameserver {rig.address(0)}\noptions timeout:2\n")
+        pathlib.Path(rig.RIG, "etc/nsswitch.conf").write_text("hosts: files dns\n")
+        server = subprocess.Popen(rig.enter(0, [sys.executable, str(pathlib.Path(__file__).with_name("dns.py")), rig.address(0),
+                                                *(f"{name}={address}" for name, address in addresses.items())]),
+                                  stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        self.healing.append(lambda: (server.kill(), server.wait()))
+        if server.stdout.readline() != b"listens\n":
+            raise RuntimeError("the server of names does not begin")
+        for node in [0, *self.nodes]:
+            self.on(node, f"[ ! -L /etc/resolv.conf ] || {{ mkdir -p $(dirname $(readlink -m /etc/resolv.conf)); : >>/etc/resolv.conf; }};"
+                          f"mount --bind {resolv} /etc/resolv.conf")
 
     def replace_addresses(self):
         """Names have no address of IPv4 any more."""
@@ -162,11 +181,13 @@ class Field:
         return self.done[-1]
 
     def collctl(self, *words):
-        """On head, with the list of hosts where the words have HOSTS."""
+        """Where the launcher is, with the list of hosts where the words have HOSTS."""
+        if self.launcher:
+            shutil.copytree(f"{rig.RIG}/head/home/.ssh", f"{rig.RIG}/{rig.name(self.launcher)}/home/.ssh", dirs_exist_ok=True)
         argv = [self.binary]
         for word in words:
             argv += ["-H", self.hosts(), *self.options] if word == "HOSTS" else [word]
-        return self.end(self.start(0, argv, {}), argv)
+        return self.end(self.start(self.launcher, argv, {}), argv)
 
     def on_each(self, line_of, environment_of):
         """One rank on each host, started there by somebody else; all of them."""
