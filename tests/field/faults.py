@@ -23,6 +23,13 @@ def slow_both(field, nodes):
     field.make_slow(nodes[0], "in")
 
 
+@condition("fault", "loss", one=True)
+def loss(field, nodes):
+    """A tenth of what comes to it is lost on the way."""
+    field.on(nodes[0], "iptables -A INPUT -i eth0 -m statistic --mode random --probability 0.1 -j DROP;"
+                       "ip6tables -A INPUT -i eth0 -p tcp -m statistic --mode random --probability 0.1 -j DROP")
+
+
 @condition("fault", "blackhole", one=True)
 def blackhole(field, nodes):
     """Nothing of what it sends to the next host arrives."""

@@ -2,8 +2,7 @@
 """Draws fields as messy as real clusters and asks whether what collctl says there is right.
 
 field.py PATH/collctl [N [SEED]]             N draws (20); the same seed draws the same
-field.py PATH/collctl --conditions A,B,...   one field: hosts=N, conditions and commands (conditions.py, commands.py); COND@I: on
-                                             host I alone
+field.py PATH/collctl --conditions A,B,...   one field: hosts=N, conditions (--list) and commands (commands.py); COND@I: on host I alone
 field.py PATH/collctl --each [WORD]          each condition alone (whose name has that), with every command that is about it
 field.py PATH/collctl --table [WORD]         naming x fault with run, check, rails and doctor
 field.py PATH/collctl --list                 all conditions
@@ -26,8 +25,8 @@ from registry import CONDITIONS
 
 HERE = pathlib.Path(__file__).parent
 # seconds, for all of one field: it says "not for ever"
-LIMIT = 900
-SHRINKS = 25  # fields that one failing draw may cost
+LIMIT = 600
+SHRINKS = 25  # fields that may be tried altogether to find the least conditions; of many draws as many as those
 
 
 class Fields:
@@ -35,6 +34,7 @@ class Fields:
         self.collctl = collctl
         self.cache = tempfile.TemporaryDirectory(prefix="collctl-field.")
         self.lacks, self.left_out = {}, collections.Counter()
+        self.shrinks = SHRINKS
 
     def possible(self, tokens):
         """Without what this machine has no means for."""
@@ -79,14 +79,14 @@ class Fields:
 
     def shrink(self, tokens, text):
         """The least of which the same command still does not hold, by leaving out one after the other."""
-        left, wrong = SHRINKS, offenders(text)
+        wrong = offenders(text)
         least, again = list(tokens), bool(wrong)
-        while again and left > 0:
+        while again:
             again = False
             for each in smaller(least):
-                left -= 1
-                if left < 0:
+                if self.shrinks == 0:
                     break
+                self.shrinks -= 1
                 if wrong & offenders(self.hold(each)[1]):
                     least, again = each, True
                     break
@@ -139,6 +139,7 @@ def report(rows):
 
 def draws(fields, chosen):
     rows, broken = [], []
+    fields.shrinks = max(SHRINKS, len(chosen))
     for label, tokens in chosen:
         tokens = fields.possible(tokens)
         held, text = fields.told(label, tokens)
@@ -147,7 +148,7 @@ def draws(fields, chosen):
             broken.append(",".join(fields.shrink(tokens, text)))
     report(rows)
     for name, times in fields.left_out.items():
-        print(f"left out {times} times: {name}: {fields.lacks[name]}")
+        print(f"skipped: {name} in {times} fields: {fields.lacks[name]}")
     print(f"{len(chosen) - len(broken)} of {len(chosen)} fields hold", flush=True)
     for each in broken:
         print(f"again: ./dev field --conditions {each}")
@@ -156,12 +157,13 @@ def draws(fields, chosen):
 
 def whole_table(fields, only):
     """Naming x fault: each cell is a field of four hosts."""
-    cells, broken = {}, []
-    for naming in table.of_kind("naming"):
+    cells, broken = {}, []  # by naming and fault: whether it holds
+    for naming in table.NAMINGS:
         for fault in table.of_kind("fault"):
             if only and only not in (naming, fault):
                 continue
-            tokens = ["hosts=4", naming, fault if fault == "none" else f"{fault}@3", *table.commands_for(fault, ["run", "check", "rails", "doctor"])]
+            tokens = ["hosts=4", naming, fault if fault == "none" else f"{fault}@3", "run", "check", "rails", "doctor"]
+            tokens = fields.possible(tokens)
             cells[naming, fault] = held = fields.told(f"{naming} x {fault}", tokens)[0]
             if not held:
                 broken.append(",".join(tokens))

@@ -20,6 +20,8 @@ HEALTHY = 0.5   # of all draws
 # What says nothing about speeds has no end that is worth its time beside ways that are slow.
 QUICK_ONLY = {"window"}
 JUDGES = ["check", "rails"]
+# Of --table.
+NAMINGS = ("short", "fqdn", "ipv4", "ipv6", "alias", "user", "alike", "upper", "mixed")
 
 # The draws of CI: what is cheap, and each kind of condition.
 FIXED = [
