@@ -10,7 +10,7 @@ cd "$(dirname "$(realpath "$0")")/../.." || exit 1
 . tests/e2e/ssh_rig.sh
 for tool in tc iptables; do command -v $tool >/dev/null || rig_skip "$tool is not installed"; done
 rig_up "$hosts"
-trap 'exit 143' TERM INT HUP
+trap 'trap "" TERM INT HUP; exit 143' TERM INT HUP
 install -m 755 "$collctl" "$rig/collctl"
 export FIELD_BINARY=$rig/collctl RIG=$rig RIG_HEAD=$rig_head_pid RIG_NODES="${rig_pids[*]}" RIG_HOME=$rig_home \
   RIG_NETWORK=$rig_network RIG_NETWORK6=$rig_network6
