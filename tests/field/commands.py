@@ -73,8 +73,8 @@ WAYS = {"slow-out": "what it sends", "slow-in": "what it receives"}
 MAY_SAY = {"loss": "what it receives"}
 
 
-def names_culprit(field, report, done, with_way):
-    """Of commands that judge paths: check, which says which way is bad (with_way), and rails."""
+def names_culprit(field, report, done):
+    """Of commands that judge paths: check and rails."""
     named = accused(report)
     said = f"named: {'; '.join(sorted(named)) or 'nobody'}"
     if field.fault == "none":
@@ -90,7 +90,7 @@ def names_culprit(field, report, done, with_way):
         for fault, way in WAYS.items():
             if field.fault != fault:
                 must(way not in texts or MAY_SAY.get(field.fault) == way, f"said that it is {way}: {texts}")
-            elif with_way:
+            else:
                 must(way in texts, f"not said that it is {way}: {texts}")
 
 
@@ -148,7 +148,7 @@ def check(field):
     field.even()
     done = field.collctl("check", "HOSTS", "--level", "quick", "--only", suites, "--json")
     if not clear_error(field, done):
-        names_culprit(field, report_of(done, "collctl.check/1"), done, with_way=True)
+        names_culprit(field, report_of(done, "collctl.check/1"), done)
     return done
 
 
@@ -167,7 +167,7 @@ def rails(field):
         is_code(done, 0, 1)
         must(accused(report) <= of_victim(field), f"named: {'; '.join(accused(report))}")
     else:
-        names_culprit(field, report, done, with_way=False)
+        names_culprit(field, report, done)
     return done
 
 
