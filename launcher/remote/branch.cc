@@ -55,6 +55,8 @@ bool Branch::report_host(uint32_t host, const Send& send, const std::function<bo
         word.error = *link.error();
         word.error->message = link.cause();
         word.error->contexts.clear();
+        // Without a host: it is this one's, whose name the other side of the branch knows.
+        if (link.times().up >= 0 && pool_->absence_s() > 0) word.error = pool_->absence_error();
       }
       send(AgentFrame::phase, with_host(host, word.encode()));
       told = phase;

@@ -309,6 +309,10 @@ void HostLink::hear_phase(BranchPhase word) {
     return;
   }
   Error e = word.error.value_or(Error(ErrorCode::lost, "its agent has gone"));
+  if (e.host.empty() && e.cause == Cause::absent) {
+    e.host = from;
+    e.message = format("{}, through which it is reached: {}", from, e.message);
+  }
   if (e.host.empty()) e.host = spec_.name;
   // Where it was cut off, the error is about another host and says so.
   const bool own = e.host == spec_.name && !word.deeper;

@@ -65,6 +65,15 @@ SIM_CASE("an agent that carries others is mute, then killed: it is named, not th
                   "it is not node03 that is named");
 }
 
+// Those behind it hear from the launcher through it, and give up when they do not.
+SIM_CASE("an agent that carries others stands still for most of the heartbeat: it is named") {
+  Plan plan = tree({{.kind = K::stop_agent, .at_s = 5, .what = 4, .lasts_s = 1.9}});
+  plan.heartbeat_s = 2;
+  const Ran ran = expect_end(findings, plan, seed, {.code = 5});
+  findings.expect(ran.outcome && ran.outcome->error && ran.outcome->error->host == "node04",
+                  "it is not node04 that is named");
+}
+
 SIM_CASE("a leaf's agent is killed: only it is named") {
   expect_end(findings, tree({{K::kill_agent, 5, 7}}), seed,
              {.code = 5, .says = {"host node07", "its agent was killed by"}, .within_s = 4});
