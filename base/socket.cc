@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <net/if.h>
-#include <netdb.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
 
@@ -14,6 +13,7 @@
 #include <cstdlib>
 
 #include "base/format.h"
+#include "base/name_lookup.h"
 #include "base/peer_closed.h"
 
 namespace collctl::base {
@@ -115,39 +115,11 @@ Address Address::read(ByteReader& r) {
   return a;
 }
 
-Result<Address> parse_address(const std::string& text) {
-  const Error bad(
-      ErrorCode::usage,
-      format("'{}' is not an address: expected <ipv4>:<port>, [<ipv6>]:<port> or <hostname>:<port>",
-             text));
-  const size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon + 1 >= text.size() || text.size() > 300) return bad;
-  std::string host = text.substr(0, colon);
-  const std::string port_text = text.substr(colon + 1);
-  if (port_text.size() > 5 || port_text.find_first_not_of("0123456789") != std::string::npos)
-    return bad;
-  const long port = std::strtol(port_text.c_str(), nullptr, 10);
-  if (port > 65535 || host.empty()) return bad;
-  if (host.front() == '[') {
-    if (host.back() != ']') return bad;
-    host = host.substr(1, host.size() - 2);
-  } else if (host.find(':') != std::string::npos) {
-    return bad;
-  }
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  if (const int rc = getaddrinfo(host.c_str(), port_text.c_str(), &hints, &list); rc != 0)
-    return Error(
-        ErrorCode::usage, format("'{}': cannot resolve {}: {}", text, host, gai_strerror(rc)),
-        format("check the name and how this host resolves it (getent hosts {}), or use an IP "
-               "address",
-               host));
-  Address a;
-  a.length = std::min(list->ai_addrlen, socklen_t(sizeof a.storage));
-  std::memcpy(&a.storage, list->ai_addr, a.length);
-  freeaddrinfo(list);
-  return a;
+Result<Address> parse_address(const std::string& text, Deadline look_up_until) {
+  COLL_ASSIGN(const HostPort at, split_address(text));
+  if (const Address numeric = at.numeric(); numeric.length != 0) return numeric;
+  COLL_ASSIGN(const auto found, look_up(at, look_up_until));
+  return found.front();
 }
 
 Result<Fd> listen_tcp(const Address& at, bool reuse_port) {

@@ -44,8 +44,9 @@ bool in_one_subnet(const Address& a, const Address& b, int prefix_bits);
 Address neighbour_of(const Address& a);
 
 // "<ipv4>:<port>", "[<ipv6>]:<port>" or "<hostname>:<port>"; anything else: usage error showing the
-// three forms.
-Result<Address> parse_address(const std::string& text);
+// three forms. The first address of a name (base/name_lookup.h), looked up until the deadline.
+Result<Address> parse_address(const std::string& text,
+                              Deadline look_up_until = Deadline::after_seconds(10));
 
 // Listens at `at` (port 0: any) with a backlog of 16384 (the kernel caps it).
 Result<Fd> listen_tcp(const Address& at, bool reuse_port = false);

@@ -22,6 +22,7 @@
 #include "launcher/adopt/pmi1.h"
 #include "launcher/adopt/pmix.h"
 #include "runtime/bootstrap/bootstrap.h"
+#include "runtime/bootstrap/meeting.h"
 
 namespace collctl::cmd {
 namespace {
@@ -37,25 +38,41 @@ using Store = launcher::KeyValueStore;
 // How this rank knows the job; on rank 0 with the root that the others connect to.
 Result<JobRoot> meet_at_address(const LaunchOptions& options, Deadline deadline) {
   COLL_ASSIGN(std::string token, given_token(options.token_file));
-  const bool given = !options.join.empty();
-  const std::string& at = given ? options.join : options.rendezvous.address;
+  const bool given = !options.join.empty(), token_given = !token.empty();
+  const std::string from = given ? "--join" : options.rendezvous.from;
+  const auto cancelled = [] { return start_cancel()->why().has_value(); };
+  COLL_ASSIGN(const runtime::Meeting meeting,
+              runtime::find_meeting({.text = given ? options.join : options.rendezvous.address,
+                                     .from = from,
+                                     .token = token_given,
+                                     .rank = options.join_rank,
+                                     .size = options.join_size,
+                                     .local_ranks = options.local_ranks,
+                                     .interfaces = base::knob_text(base::KnobId::socket_ifname),
+                                     .family = base::knob_text(base::KnobId::socket_family)},
+                                    deadline, cancelled));
   JobRoot job;
-  if (const auto address = base::parse_address(at);
-      token.empty() && address && address->is_loopback() && address->port() != 0) {
+  if (token.empty() && meeting.root.is_loopback()) {
     if (options.join_rank == 0) {
-      COLL_ASSIGN(job.local_token, LocalToken::make(*address));
+      COLL_ASSIGN(job.local_token, LocalToken::make(meeting.root));
       token = job.local_token->text();
     } else {
-      COLL_ASSIGN(token, find_local_token(*address, deadline,
-                                          [] { return start_cancel()->why().has_value(); }));
+      COLL_ASSIGN(token, find_local_token(meeting.root, deadline, cancelled));
     }
   }
-  COLL_ASSIGN(job.id, runtime::unique_id_from_environment(
-                          at, token, given ? "--join" : options.rendezvous.from));
+  COLL_ASSIGN(job.id, runtime::unique_id_at(meeting.root, token, from));
   if (options.join_rank != 0) return job;
-  COLL_ASSIGN(job.root, runtime::BootstrapRoot::start({.listen_at = job.id.root_address(),
+  std::string hint;
+  if (meeting.only_here)
+    hint = format("{} is {} on the host of rank 0, whose ranks alone can come there{}",
+                  given ? options.join : options.rendezvous.address, meeting.root.host_text(),
+                  token_given ? ""
+                              : ": give every rank the same COLLCTL_TOKEN (or --token-file), or "
+                                "name an address that the others reach");
+  COLL_ASSIGN(job.root, runtime::BootstrapRoot::start({.listen_at = meeting.listen,
                                                        .secret = job.id.secret,
-                                                       .reuse_port = true}));
+                                                       .reuse_port = true,
+                                                       .missing_hint = std::move(hint)}));
   return job;
 }
 

@@ -5,7 +5,7 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
-#include "base/socket.h"
+#include "base/name_lookup.h"
 
 namespace collctl::cmd {
 namespace {
@@ -25,11 +25,11 @@ Status check_join(const ParsedLine& line, const LaunchOptions& launch) {
   if (launch.join_rank >= launch.join_size)
     return usage(format("--rank {}: expected 0..{}, because --size is {}", launch.join_rank,
                         launch.join_size - 1, launch.join_size));
-  const auto address = base::parse_address(launch.join);
-  if (!address.ok())
-    return Error(ErrorCode::usage, "--join: " + address.error().message, address.error().hint);
+  const auto at = base::split_address(launch.join);
+  if (!at.ok()) return Error(ErrorCode::usage, "--join: " + at.error().message);
+  const Address address = at->numeric();  // a name may resolve later
   const bool token = !launch.token_file.empty() || !base::knob_text(base::KnobId::token).empty();
-  if (!token && !address->is_loopback())
+  if (!token && address.length != 0 && !address.is_loopback())
     return usage(
         format("--join {} needs a token: --token-file FILE or COLLCTL_TOKEN (only a "
                "loopback address goes without)",

@@ -155,7 +155,7 @@ Status Pmi1Client::inherit_fd(const std::string& fd, const Lookup& environment) 
 
 Status Pmi1Client::connect_port(const std::string& port, const std::string& id, Deadline deadline) {
   where_ = "PMI_PORT=" + port;
-  COLL_ASSIGN(const Address at, base::parse_address(port));
+  COLL_ASSIGN(const Address at, base::parse_address(port, deadline));
   auto connected = base::connect_tcp(at, deadline, false);
   if (!connected) return std::move(connected.error()).within("connect to " + where_);
   fd_ = std::move(*connected);

@@ -1,93 +1,8 @@
 #include "launcher/ssh/dialer.h"
 
-#include <netdb.h>
-
-#include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <cstring>
-#include <system_error>
-#include <thread>
-
-#include "base/bell.h"
 
 namespace collctl::launcher {
-
-struct NameLookup::Shared {
-  std::string name, port;
-  base::Fd bell;
-  // Written by the thread before `done` is released; read by the loop after it has acquired it.
-  std::vector<Address> addresses;
-  std::string failure;
-  std::atomic<bool> done{false};
-
-  void resolve(int flags);
-  void finish() {
-    done.store(true, std::memory_order_release);
-    if (bell) base::ring_bell(bell.get());
-  }
-};
-
-void NameLookup::Shared::resolve(int flags) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags;
-  addrinfo* list = nullptr;
-  const int rc = ::getaddrinfo(name.c_str(), port.c_str(), &hints, &list);
-  if (rc != 0) {
-    failure = rc == EAI_SYSTEM ? std::strerror(errno) : ::gai_strerror(rc);
-    return;
-  }
-  failure.clear();
-  constexpr size_t kMostDialed = 16;
-  for (const addrinfo* a = list; a != nullptr && addresses.size() < kMostDialed; a = a->ai_next) {
-    Address address;
-    address.length = std::min(a->ai_addrlen, socklen_t(sizeof address.storage));
-    std::memcpy(&address.storage, a->ai_addr, address.length);
-    addresses.push_back(address);
-  }
-  ::freeaddrinfo(list);
-}
-
-NameLookup::NameLookup(const std::string& name, int port) : shared_(std::make_shared<Shared>()) {
-  shared_->name = name;
-  shared_->port = std::to_string(port);
-  shared_->resolve(AI_NUMERICHOST);
-  auto bell = base::make_bell();
-  if (!bell) shared_->failure = bell.error().chain();
-  if (bell) shared_->bell = std::move(bell.value());
-  if (!shared_->addresses.empty() || !shared_->bell) {
-    shared_->finish();
-    return;
-  }
-  try {
-    std::thread([shared = shared_] {
-      shared->resolve(0);
-      shared->finish();
-    }).detach();
-  } catch (const std::system_error& e) {
-    shared_->failure = std::string("cannot start a thread for the lookup: ") + e.what();
-    shared_->finish();
-  }
-}
-
-NameLookup::~NameLookup() = default;
-
-int NameLookup::fd() const {
-  return shared_->bell.get();
-}
-
-bool NameLookup::done() const {
-  return shared_->done.load(std::memory_order_acquire);
-}
-
-const std::vector<Address>& NameLookup::addresses() const {
-  return shared_->addresses;
-}
-
-const std::string& NameLookup::failure() const {
-  return shared_->failure;
-}
 
 Dialer::Dialer(std::string host, std::string name, int port, double seconds)
     : host_(std::move(host)),
@@ -95,7 +10,7 @@ Dialer::Dialer(std::string host, std::string name, int port, double seconds)
       seconds_(seconds),
       deadline_(Deadline::after_seconds(seconds)),
       try_until_(deadline_),
-      lookup_(std::make_unique<NameLookup>(name_, port)) {
+      lookup_(std::make_unique<base::NameLookup>(name_, port)) {
   progress();
 }
 

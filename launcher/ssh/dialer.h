@@ -1,6 +1,5 @@
 // From a host's name to a connected TCP socket, without blocking the poll loop: the name is
-// resolved by a short-lived thread, then its addresses (IPv4 and IPv6) are tried in turn. A thread
-// that still waits for the name server when the dialer goes is left behind; it owns all it touches.
+// resolved (base/name_lookup.h), then its addresses (IPv4 and IPv6) are tried in turn.
 #pragma once
 #include <poll.h>
 
@@ -10,28 +9,12 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/name_lookup.h"
 #include "base/socket.h"
 #include "launcher/ssh/causes.h"
 #include "launcher/ssh/prompt.h"
 
 namespace collctl::launcher {
-
-class NameLookup {
- public:
-  NameLookup(const std::string& name, int port);
-  ~NameLookup();
-  NameLookup(const NameLookup&) = delete;
-  NameLookup& operator=(const NameLookup&) = delete;
-  int fd() const;  // readable when done
-  bool done() const;
-  // With done(): the addresses, or why there are none.
-  const std::vector<Address>& addresses() const;
-  const std::string& failure() const;
-
- private:
-  struct Shared;
-  std::shared_ptr<Shared> shared_;
-};
 
 class Dialer {
  public:
@@ -56,7 +39,7 @@ class Dialer {
   double seconds_;
   Deadline deadline_, try_until_;
   int64_t asked_before_ns_ = asked_ns();
-  std::unique_ptr<NameLookup> lookup_;
+  std::unique_ptr<base::NameLookup> lookup_;
   std::vector<Address> addresses_;
   size_t next_ = 0;
   base::Fd fd_;

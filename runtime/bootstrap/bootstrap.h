@@ -29,6 +29,7 @@ class BootstrapRoot {
     bool reuse_port = false;           // for a fixed port (COMM_ID)
     std::vector<std::string> hosts{};  // of the ranks, as far as the caller knows: for errors
     size_t lines_at_most = 0;  // connections kept open to waiting ranks; 0: by the open-file limit
+    std::string missing_hint{};  // why ranks may not come, for that error
   };
   static Result<std::unique_ptr<BootstrapRoot>> start(const Options& options);
   ~BootstrapRoot();

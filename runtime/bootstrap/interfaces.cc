@@ -212,6 +212,14 @@ Result<Interface> bootstrap_interface(const std::string& names, const std::strin
   return found[0];
 }
 
+Result<std::vector<Address>> own_addresses() {
+  COLL_ASSIGN(const auto facts, interface_facts());
+  std::vector<Address> all;
+  for (const InterfaceFact& fact : facts)
+    if (fact.up) all.push_back(fact.address);
+  return all;
+}
+
 std::vector<Interface> data_interfaces(const std::vector<Interface>& matching,
                                        const Interface& first, bool named, const Address& root) {
   std::vector<Interface> all{first};

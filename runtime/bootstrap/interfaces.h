@@ -39,6 +39,9 @@ std::vector<Interface> choose_interfaces(const std::vector<InterfaceFact>& facts
 Result<Interface> bootstrap_interface(const std::string& names, const std::string& family,
                                       const Address& root);
 
+// Of all interfaces that are up, as the kernel lists them; the ports are 0. Error: unavailable.
+Result<std::vector<Address>> own_addresses();
+
 // What sockets carry data over: `first`, the bootstrap's, and those of `matching` (as
 // find_interfaces has them) that others can be reached by as well: of its family, neither loopback
 // nor link-local. Where the user has named none, only what the rules take on purpose: ib*, or the

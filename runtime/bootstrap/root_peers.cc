@@ -181,6 +181,7 @@ Error BootstrapRoot::State::missing_error() const {
   Error e(ErrorCode::deadline, std::move(text),
           "check why the missing ranks did not start or cannot reach the root; if they only need "
           "more time, raise --start-timeout (COLLCTL_START_TIMEOUT)");
+  if (!options.missing_hint.empty()) e.hint = options.missing_hint + "; " + e.hint;
   if (!ranks.empty()) {
     e.rank = ranks.front();
     if (size_t(e.rank) < options.hosts.size()) e.host = options.hosts[size_t(e.rank)];

@@ -10,8 +10,6 @@ namespace {
 
 constexpr uint32_t kIdMagic = 0x44494c43;  // "CLID"
 constexpr uint32_t kVersion = 1;
-constexpr const char* kForms =
-    "expected <ipv4>:<port>, [<ipv6>]:<port> or <hostname>:<port>, for example 10.0.0.7:29500";
 
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -78,38 +76,28 @@ Result<UniqueId> UniqueId::from_hex(const std::string& text) {
 }
 
 uint64_t UniqueId::hash() const {
-  // Keyed by the secret and one-way: says which job it is and nothing about the secret.
+  // Keyed by the secret and one-way: says which job it is and nothing about the secret. Ranks may
+  // know the root by different addresses, but by one port.
   ByteWriter place;
-  root_address().write(place);
-  const std::string word = "collctl job 1";
+  place.put(root_address().port());
+  const std::string word = "collctl job 2";
   const auto digest = base::hmac_sha256(secret, {base::bytes_of(word), place.bytes()});
   uint64_t hash;
   std::memcpy(&hash, digest.data(), sizeof hash);
   return hash;
 }
 
-Result<UniqueId> unique_id_from_environment(const std::string& comm_id, const std::string& token,
-                                            const std::string& from) {
-  Result<Address> address = base::parse_address(comm_id);
-  if (!address) {
-    Error e = std::move(address.error());
-    e.message = from + ": " + e.message;
-    if (e.hint.empty()) e.hint = kForms;
-    return e;
-  }
-  if (address->port() == 0)
-    return Error(ErrorCode::usage,
-                 format("{}: '{}' has port 0, which cannot be connected to", from, comm_id),
-                 kForms);
-  if (token.empty() && !address->is_loopback())
+Result<UniqueId> unique_id_at(const Address& root, const std::string& token,
+                              const std::string& from) {
+  if (token.empty() && !root.is_loopback())
     return Error(ErrorCode::usage,
                  format("{}: {} can be reached from other hosts, but there is no token to keep "
                         "strangers out",
-                        from, address->text()),
+                        from, root.text()),
                  "give every rank the same COLLCTL_TOKEN (or --token-file); without one only "
                  "loopback addresses are accepted");
   COLL_ASSIGN(const base::Secret secret, base::secret_from_token(token));
-  return UniqueId::make(*address, secret);
+  return UniqueId::make(root, secret);
 }
 
 }  // namespace collctl::runtime

@@ -24,10 +24,10 @@ struct UniqueId {
 };
 static_assert(sizeof(UniqueId) == 128);
 
-// From COLLCTL_COMM_ID (three forms) and COLLCTL_TOKEN: the secret is derived from the token;
-// without a token only loopback addresses are accepted (usage error otherwise). `from`:
-// who gave the address, for errors.
-Result<UniqueId> unique_id_from_environment(const std::string& comm_id, const std::string& token,
-                                            const std::string& from = "COLLCTL_COMM_ID");
+// Of ranks that others have started (meeting.h): the secret is derived from the token; without a
+// token only loopback addresses are accepted (usage error otherwise). `from`: that which gave the
+// address, for errors.
+Result<UniqueId> unique_id_at(const Address& root, const std::string& token,
+                              const std::string& from = "COLLCTL_COMM_ID");
 
 }  // namespace collctl::runtime

@@ -65,6 +65,55 @@ start 1 COLLCTL_TOKEN= RANK=0 WORLD_SIZE=2 MASTER_ADDR=node01 MASTER_PORT=29500 
 ends_with "2 "
 has_err "COLLCTL_TOKEN"
 
+# As Debian writes it: for rank 0's host its own name is loopback, for the other hosts an address.
+{ echo "127.0.1.1 node01"; cat "$rig/etc/hosts"; } >"$rig/hosts.debian"
+sed -i '/ node01$/{/^127/!d}' "$rig/hosts.debian"
+rig_node 1 mount --bind "$rig/hosts.debian" /etc/hosts
+for way in --join COLLCTL_COMM_ID torchrun; do
+  case_is "rank 0's own name is 127.0.1.1 on its host: $way"
+  for r in 2 1 0; do
+    case $way in
+    --join) start $((r % 2 + 1)) "$collctl" run --join node01:29401 --rank $r --size 3 "${bench[@]}" ;;
+    torchrun) start $((r % 2 + 1)) RANK=$r WORLD_SIZE=3 MASTER_ADDR=node01 MASTER_PORT=29400 "$collctl" "${bench[@]}" ;;
+    *) start $((r % 2 + 1)) COLLCTL_RANK=$r COLLCTL_SIZE=3 $way=node01:29401 "$collctl" "${bench[@]}" ;;
+    esac
+  done
+  ends_with "0 0 0 "
+  good_report 3 2
+done
+
+case_is "rank 0's own name is 127.0.1.1 and there is no token: it says who could come, and what to give"
+start 1 COLLCTL_TOKEN= "$collctl" run --join node01:29401 --rank 0 --size 2 --start-timeout 2 "${bench[@]}"
+ends_with "6 "
+has_err "node01:29401 is 127.0.1.1 on the host of rank 0, whose ranks alone can come there: give every rank the same COLLCTL_TOKEN"
+rig_node 1 umount /etc/hosts
+
+case_is "loopback as the address of ranks on two hosts"
+start 1 RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=localhost MASTER_PORT=29400 "$collctl" "${bench[@]}"
+ends_with "2 "
+has_err "MASTER_ADDR and MASTER_PORT + 1: localhost is for each host its own loopback address, but 1 ranks are on other hosts"
+
+cp "$rig/etc/hosts" "$rig/hosts.late"
+rig_node 2 mount --bind "$rig/hosts.late" /etc/hosts
+for way in --join torchrun; do
+  case_is "a name that resolves once rank 1 has asked for it: $way"
+  start 1 RANK=0 WORLD_SIZE=2 MASTER_ADDR=node01 MASTER_PORT=29400 "$collctl" "${bench[@]}"
+  case $way in
+  --join) start 2 "$collctl" run --join $way.ranks:29401 --rank 1 --size 2 "${bench[@]}" ;;
+  torchrun) start 2 RANK=1 WORLD_SIZE=2 MASTER_ADDR=$way.ranks MASTER_PORT=29400 "$collctl" "${bench[@]}" ;;
+  esac
+  await_text "$way.ranks does not resolve yet"
+  echo "$(rig_address 1) $way.ranks" >>"$rig/hosts.late"
+  ends_with "0 0 "
+  good_report 2 2
+done
+
+case_is "a name that never resolves is named, with the time it was asked for"
+start 2 "$collctl" run --join never.ranks:29401 --rank 1 --size 2 --start-timeout 2 "${bench[@]}"
+ends_with "6 "
+has_err "--join: cannot resolve never.ranks within 2 s: "
+rig_node 2 umount /etc/hosts
+
 case_is "Kubernetes' index, the size given"
 for r in 1 0; do
   start $((r + 1)) JOB_COMPLETION_INDEX=$r COLLCTL_SIZE=2 COLLCTL_COMM_ID=node01:29401 "$collctl" "${bench[@]}"
