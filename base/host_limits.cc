@@ -2,6 +2,7 @@
 
 #include <gnu/libc-version.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -121,9 +122,9 @@ void tighten(std::optional<T>& limit, const std::optional<T>& other) {
   if (other && (!limit || *other < *limit)) limit = other;
 }
 
-// "cpu.stat" of a cgroup: the number after a name.
-uint64_t cpu_stat(const std::string& folder, const std::string& name) {
-  std::ifstream in(folder + "/cpu.stat");
+// Of a file of a cgroup with "NAME NUMBER" in each line.
+uint64_t number_after(const std::string& file, const std::string& name) {
+  std::ifstream in(file);
   std::string word;
   uint64_t value = 0;
   while (in >> word >> value)
@@ -147,36 +148,53 @@ ProcessLimit process_limit() {
   return {limit, tasks_of_user()};
 }
 
-CgroupLimits cgroup_limits() {
+CgroupLimits cgroup_limits(const std::string& root) {
   CgroupLimits limits;
   // The use that goes with the tightest limit.
   const auto both = [](std::optional<uint64_t>& limit, std::optional<uint64_t>& used,
                        const std::string& limit_file, const std::string& used_file) {
     const auto other = cgroup_number(limit_file);
-    if (!other || (limit && *limit <= *other)) return;
+    if (!other || (limit && *limit <= *other)) return false;
     limit = other;
     used = cgroup_number(used_file);
+    return true;
   };
-  const std::string mount = "/sys/fs/cgroup";
+  const auto memory = [&](const std::string& folder, const char* limit, const char* used) {
+    struct stat at {};
+    if (both(limits.memory_bytes, limits.memory_used_bytes, folder + limit, folder + used))
+      limits.memory_group = ::stat(folder.c_str(), &at) == 0 ? uint64_t(at.st_ino) : 0;
+  };
+  const std::string mount = root + "/sys/fs/cgroup";
   if (!first_line(mount + "/cgroup.controllers").empty()) {
-    walk_up(mount, own_cgroup(""), [&](const std::string& folder) {
-      both(limits.memory_bytes, limits.memory_used_bytes, folder + "/memory.max",
-           folder + "/memory.current");
+    walk_up(mount, own_cgroup("", root), [&](const std::string& folder) {
+      memory(folder, "/memory.max", "/memory.current");
       both(limits.pids, limits.pids_used, folder + "/pids.max", folder + "/pids.current");
       tighten(limits.cores, cgroup_cores(folder, true));
     });
     return limits;
   }
-  walk_up(mount + "/memory", own_cgroup("memory"), [&](const std::string& folder) {
-    both(limits.memory_bytes, limits.memory_used_bytes, folder + "/memory.limit_in_bytes",
-         folder + "/memory.usage_in_bytes");
+  walk_up(mount + "/memory", own_cgroup("memory", root), [&](const std::string& folder) {
+    memory(folder, "/memory.limit_in_bytes", "/memory.usage_in_bytes");
   });
-  walk_up(mount + "/pids", own_cgroup("pids"), [&](const std::string& folder) {
+  walk_up(mount + "/pids", own_cgroup("pids", root), [&](const std::string& folder) {
     both(limits.pids, limits.pids_used, folder + "/pids.max", folder + "/pids.current");
   });
-  walk_up(mount + "/cpu", own_cgroup("cpu"),
+  walk_up(mount + "/cpu", own_cgroup("cpu", root),
           [&](const std::string& folder) { tighten(limits.cores, cgroup_cores(folder, false)); });
   return limits;
+}
+
+uint64_t memory_kills(const std::string& root) {
+  const std::string mount = root + "/sys/fs/cgroup";
+  const bool v2 = !first_line(mount + "/cgroup.controllers").empty();
+  // Those around it count others' as well: the first that is visible is ours.
+  std::string file;
+  walk_up(v2 ? mount : mount + "/memory", own_cgroup(v2 ? "" : "memory", root),
+          [&](const std::string& folder) {
+            const std::string at = folder + (v2 ? "/memory.events" : "/memory.oom_control");
+            if (file.empty() && !first_line(at).empty()) file = at;
+          });
+  return file.empty() ? 0 : number_after(file, "oom_kill");
 }
 
 HostLoad host_load(const std::string& root) {
@@ -204,9 +222,11 @@ HostLoad host_load(const std::string& root) {
   const bool v2 = !first_line(mount + "/cgroup.controllers").empty();
   walk_up(v2 ? mount : mount + "/cpu", own_cgroup(v2 ? "" : "cpu", root),
           [&](const std::string& folder) {
-            load.throttled_times = std::max(load.throttled_times, cpu_stat(folder, "nr_throttled"));
-            const double s = v2 ? double(cpu_stat(folder, "throttled_usec")) * 1e-6
-                                : double(cpu_stat(folder, "throttled_time")) * 1e-9;
+            load.throttled_times =
+                std::max(load.throttled_times, number_after(folder + "/cpu.stat", "nr_throttled"));
+            const double s =
+                v2 ? double(number_after(folder + "/cpu.stat", "throttled_usec")) * 1e-6
+                   : double(number_after(folder + "/cpu.stat", "throttled_time")) * 1e-9;
             load.throttled_s = std::max(load.throttled_s, s);
           });
   return load;

@@ -27,8 +27,13 @@ struct CgroupLimits {
   std::optional<uint64_t> memory_bytes, memory_used_bytes;
   std::optional<double> cores;
   std::optional<uint64_t> pids, pids_used;
+  uint64_t memory_group = 0;  // of those that share the memory: alike for all; 0: no limit
 };
-CgroupLimits cgroup_limits();
+// `root`: of the file system, for tests.
+CgroupLimits cgroup_limits(const std::string& root = "");
+// How many processes of this one's cgroup the kernel has killed for lack of memory. `root`: as
+// above.
+uint64_t memory_kills(const std::string& root = "");
 
 // What the processors of this machine have done so far, for differences of two readings.
 struct HostLoad {

@@ -41,7 +41,7 @@ struct PeerInfo {
   // Of the NVLink domain of several hosts whose GPUs map this one's memory; zero: none.
   uint8_t fabric_cluster[16];
   uint32_t fabric_clique;
-  uint32_t reserved_too;
+  uint32_t memory_group;  // ranks of a host with one share a limit of memory; 0: there is none
   base::MemoryMark
       mark;  // for ranks of its host, which may read its memory; address 0: not asked for
   char host[256];

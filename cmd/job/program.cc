@@ -145,6 +145,7 @@ void ProgramJob::handle_exit(const Event& event) {
   RankEnd& end = ends_[size_t(event.rank)];
   end.exit_code = event.exit_code;
   end.exit_signal = event.exit_signal;
+  end.starved_at = event.starved_at;
   end.phase = "done";
   note_progress(
       hosts_, *job_, event.rank, [](int) { return true; }, double(now_ns() - began_ns_) / 1e9);
@@ -310,6 +311,8 @@ JobOutcome ProgramJob::outcome() {
     out.error->rank = failed_;
     // In a file, in a group or far up in the stream of all: here they are at hand.
     out.error->hint = last_words_.of(failed_);
+    if (end.starved_at != 0)
+      out.error->hint += (out.error->hint.empty() ? "" : "; ") + starved_hint(end.starved_at);
     out.error->host = end.host;
     out.exit_code = end.exit_signal != 0 ? 128 + end.exit_signal : end.exit_code;
     return out;

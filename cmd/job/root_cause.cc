@@ -7,9 +7,11 @@
 #include <set>
 
 #include "base/format.h"
+#include "base/host_limits.h"
 #include "base/number_ranges.h"
 #include "base/peer_closed.h"
 #include "cmd/job/interrupt.h"
+#include "cmd/text/sizes.h"
 
 namespace collctl::cmd {
 namespace {
@@ -31,9 +33,10 @@ std::string phase_words(const std::string& phase) {
   return phase.empty() ? std::string("before its first phase") : "in phase " + phase;
 }
 
-std::string death_hint(int signal_number) {
-  switch (signal_number) {
+std::string death_hint(const RankEnd& end) {
+  switch (end.exit_signal) {
     case SIGKILL:
+      if (end.starved_at != 0) return starved_hint(end.starved_at);
       return "killed by hand, or by the kernel for lack of memory (look for 'Out of memory' in the "
              "kernel's log)";
     case SIGSEGV:
@@ -75,7 +78,7 @@ Error death_error(const std::vector<RankFacts>& ranks, const RankFacts& first) {
   Error e(end.exit_code == int(ErrorCode::defect) ? ErrorCode::defect : ErrorCode::lost,
           death_words(first));
   if (!others.empty()) e.message += format("; so did {}", rank_list(ranks, others));
-  e.hint = death_hint(end.exit_signal);
+  e.hint = death_hint(end);
   e.rank = end.rank;
   e.host = end.host;
   return e;
@@ -304,13 +307,24 @@ bool started(const std::string& phase) {
   return !phase.empty() && phase != "bootstrap" && phase != "connect";
 }
 
+std::string starved_hint(uint64_t limit) {
+  return limit == base::kUnlimited
+             ? std::string(
+                   "the kernel killed it for lack of memory on its host: use less, or fewer "
+                   "ranks on a host")
+             : format(
+                   "the kernel killed it for lack of memory: its control group (container, job) "
+                   "may use {} in all; raise that limit, or use less",
+                   human_bytes(limit));
+}
+
 bool died(const RankFacts& r) {
   if (!r.exited || r.ended_by_us || r.end.error) return false;
   return r.end.exit_signal != 0 || r.end.exit_code != 0 || r.end.phase != "done";
 }
 
 LostRanks why_lost(const RankFacts& r) {
-  LostRanks lost{{r.end.rank}, r.end.host, death_words(r), death_hint(r.end.exit_signal)};
+  LostRanks lost{{r.end.rank}, r.end.host, death_words(r), death_hint(r.end)};
   if (r.host_lost) {
     lost.why = r.end.error->message;
     lost.remedy = r.end.error->hint;

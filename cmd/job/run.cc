@@ -395,6 +395,7 @@ void TaskJob::handle_exit(const Event& event) {
   note(event.rank);
   r.end.exit_code = event.exit_code;
   r.end.exit_signal = event.exit_signal;
+  r.end.starved_at = event.starved_at;
   // SIGTERM after an abort is a rank that obeys; any end after end() was called is ours.
   r.ended_by_us = ending_ || (settle_.has_value() && event.exit_signal == SIGTERM);
   if (r.left_behind || !died(r)) return;

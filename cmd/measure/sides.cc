@@ -4,7 +4,9 @@
 
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "base/host_limits.h"
 #include "cmd/measure/closing.h"
+#include "cmd/measure/fits.h"
 #include "cmd/measure/run.h"
 #include "cmd/text/sizes.h"
 
@@ -56,15 +58,17 @@ Status BenchRun::check_memory(uint64_t largest, uint64_t each) const {
                human_bytes(free), human_bytes(device->facts().memory_bytes)),
         "use a smaller --max-bytes, or end what else uses the GPU"};
   }
-  const auto neighbours = uint64_t(local_ranks());
-  const uint64_t memory = base::physical_memory();
-  if (memory == 0 || each <= memory / neighbours) return {};
-  return Error{ErrorCode::unavailable,
-               format("{} of {} needs {} of buffers for each of the {} ranks of this host, "
-                      "which has {} of memory",
-                      name_of(spec_.collective), human_bytes(largest), human_bytes(each),
-                      neighbours, human_bytes(memory)),
-               "use a smaller --max-bytes or fewer ranks on this host"};
+  const auto& peers = everyone().peers();
+  const auto& own = peers[size_t(everyone().rank())];
+  HostMemory memory{.ranks = uint64_t(local_ranks()), .bytes = base::physical_memory()};
+  if (own.memory_group != 0) {
+    memory.group_bytes = base::cgroup_limits().memory_bytes.value_or(0);
+    memory.group_ranks = uint64_t(std::ranges::count_if(peers, [&](const auto& peer) {
+      return peer.host_hash == own.host_hash && peer.memory_group == own.memory_group;
+    }));
+  }
+  return fits_in_memory(format("{} of {}", name_of(spec_.collective), human_bytes(largest)), each,
+                        memory);
 }
 
 int BenchRun::local_ranks() const {

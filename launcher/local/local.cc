@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "base/host_limits.h"
 #include "base/log.h"
 #include "base/socket_folder.h"
 #include "launcher/local/descendants.h"
@@ -38,7 +39,8 @@ struct LocalJob::State {
   std::optional<Deadline> kill_at;
   Deadline sweep_at = Deadline::after_ms(kSweepMs);
   std::vector<pollfd> polled;
-  std::vector<char> states;  // by rank, as of the last look
+  std::vector<char> states;                      // by rank, as of the last look
+  uint64_t memory_kills = base::memory_kills();  // that are known of
 
   Status start(const std::vector<RankProcess>& processes);
   Status check_file_limit(size_t count);
@@ -147,6 +149,10 @@ bool LocalJob::State::handle_ranks(std::vector<Event>& events) {
   for (const auto& rank : ranks) {
     const bool hungry = rank->stdin_pending() > 0;
     const bool ended = rank->handle(events);
+    if (ended && events.back().exit_signal == SIGKILL && base::memory_kills() > memory_kills) {
+      ++memory_kills;
+      events.back().starved_at = base::cgroup_limits().memory_bytes.value_or(base::kUnlimited);
+    }
     fed = fed || (hungry && rank->stdin_pending() == 0);
     if (!ended) continue;
     disown_child(rank->pid());

@@ -25,7 +25,10 @@ struct Event {
   bool partial = false;  // line: no newline followed (yet): stream ended, or longer than kMaxLine
   int exit_code = 0;     // exited: its code, or
   int exit_signal = 0;   //   the signal that ended it
-  Error error;           // lost: what happened to the host, naming it and its ranks
+  // exited by SIGKILL: the limit of its control group, where the kernel has killed for lack of
+  // memory there (base::kUnlimited: it has none, the host's is meant); else 0.
+  uint64_t starved_at = 0;
+  Error error;  // lost: what happened to the host, naming it and its ranks
 };
 
 class RankGroup {

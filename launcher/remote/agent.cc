@@ -324,7 +324,7 @@ void Agent::report(const Event& event) {
     send(AgentFrame::line, w.bytes());
   }
   if (event.kind == EventKind::exited) {
-    w.put(int32_t(event.exit_code)).put(int32_t(event.exit_signal));
+    w.put(int32_t(event.exit_code)).put(int32_t(event.exit_signal)).put(event.starved_at);
     send(AgentFrame::exited, w.bytes());
   }
 }

@@ -43,7 +43,7 @@ enum class AgentFrame : uint16_t {
   started = 33,  // AgentStarted
   frame = 34,    // u32 rank, u16 FrameType, payload
   line = 35,     // u32 rank, u8 stderr, u8 partial, text
-  exited = 36,   // u32 rank, i32 code, i32 signal
+  exited = 36,   // u32 rank, i32 code, i32 signal, u64 starved_at
   states = 37,   // per rank one letter, 0: gone
   alive = 38,    // nothing
   refused = 39,  // encode_error(): the ranks cannot be started; none is left

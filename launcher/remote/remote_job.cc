@@ -214,6 +214,7 @@ Status RemoteJob::State::handle_rank(int host, const RawFrame& frame, std::vecto
     case AgentFrame::exited: {
       event.exit_code = r.get<int32_t>();
       event.exit_signal = r.get<int32_t>();
+      event.starved_at = r.get<uint64_t>();
       if (!r.ok() || rank.exited) break;
       rank.exited = true;
       rank.state = 0;

@@ -13,6 +13,7 @@
 
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "base/host_limits.h"
 #include "base/printable.h"
 #include "base/version.h"
 
@@ -129,6 +130,7 @@ RankFacts own_facts(int rank, uint64_t job_hash, const Settings& settings, int s
   info.shm_device = base::shm_device();
   info.shm_free_bytes = base::shm_space().free_bytes;
   info.device_memory = base::physical_memory();
+  info.memory_group = uint32_t(base::cgroup_limits().memory_group);
   info.settings_hash = hash_text(shared_settings_text(settings));
   if (settings.single_copy) info.mark = base::memory_mark();
   info.bus_id = -1;

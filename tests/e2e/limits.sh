@@ -38,6 +38,29 @@ else
   skip "a small /dev/shm (no right to make a mount namespace)"
 fi
 
+# A control group of 400 MiB, as a container's: buffers that cannot fit are refused, and a program that the kernel kills has a hint.
+memory=/sys/fs/cgroup/memory limit=memory.limit_in_bytes
+[ -e /sys/fs/cgroup/cgroup.controllers ] && memory=/sys/fs/cgroup limit=memory.max
+group=$memory/collctl-test-$$
+if mkdir "$group" 2>/dev/null && echo 400M 2>/dev/null >"$group/$limit"; then
+  inside() {
+    timeout -k 5 300 sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "$collctl" "$@" >"$work/out" 2>"$work/err" </dev/null
+    rc=$?
+  }
+  echo "- memory of the control group: buffers"
+  inside allreduce -n 2 -b 256M -e 256M --iters 1 -w 0
+  [ $rc -eq 3 ] && grep -q '2 ranks of this host in one control group .*which may use 400 MiB' "$work/err" ||
+    fail "exit code $rc, expected 3 and the limit"
+  echo "- memory of the control group: a program"
+  inside run -n 2 -- python3 -c 'b = bytearray(600 << 20)'
+  [ $rc -eq 137 ] && grep -q 'hint: the kernel killed it for lack of memory: its control group .* may use 400 MiB' "$work/err" ||
+    fail "exit code $rc, expected 137 and the limit"
+  rmdir "$group"
+else
+  rmdir "$group" 2>/dev/null
+  skip "a control group with a limit of memory (none can be made here)"
+fi
+
 # Ranks as threads share what one process may have. Whoever finds nothing left, the others do not wait for it.
 echo "- too few files for ranks of --rank-mode thread"
 refused=0

@@ -11,6 +11,7 @@
 
 #include "tests/catch.h"
 #include "tests/skip.h"
+#include "tests/unit/base/root_folder.h"
 
 namespace host_limits_tests {
 
@@ -86,6 +87,36 @@ TEST_CASE("what the processors have done, and how often the cgroup was throttled
   CHECK(std::abs(load.throttled_s - 1.5) < 1e-9);
   CHECK(load.own_s > 0);
   CHECK(base::host_load().processors > 0);
+}
+
+TEST_CASE("the limit of memory of a control group, those who share it, and the killed", "[base]") {
+  const base::testing::Root root;
+  root.file("proc/self/cgroup", "0::/job/step/task\n");
+  root.file("sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
+  root.file("sys/fs/cgroup/memory.events", "oom 9\noom_kill 9\n");
+  root.file("sys/fs/cgroup/job/memory.max", "4194304\n");
+  root.file("sys/fs/cgroup/job/memory.current", "1048576\n");
+  root.file("sys/fs/cgroup/job/step/memory.max", "max\n");
+  root.file("sys/fs/cgroup/job/step/memory.events", "low 0\noom 3\noom_kill 2\n");
+  const base::CgroupLimits limits = base::cgroup_limits(root.text());
+  CHECK(limits.memory_bytes == 4194304);
+  CHECK(limits.memory_used_bytes == 1048576);
+  CHECK(limits.memory_group != 0);
+  CHECK(base::memory_kills(root.text()) == 2);  // the nearest, without others' kills
+  root.file("proc/self/cgroup", "0::/job\n");
+  CHECK(base::cgroup_limits(root.text()).memory_group == limits.memory_group);
+}
+
+TEST_CASE("the same under the first version of control groups", "[base]") {
+  const base::testing::Root root;
+  root.file("proc/self/cgroup", "7:memory:/docker/a\n3:cpu,cpuacct:/\n");
+  root.file("sys/fs/cgroup/memory/memory.limit_in_bytes", "419430400\n");
+  root.file("sys/fs/cgroup/memory/memory.oom_control",
+            "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
+  const base::CgroupLimits limits = base::cgroup_limits(root.text());
+  CHECK(limits.memory_bytes == 419430400);
+  CHECK(limits.memory_group != 0);
+  CHECK(base::memory_kills(root.text()) == 1);
 }
 
 }  // namespace host_limits_tests

@@ -102,6 +102,16 @@ TEST_CASE("a killed rank is named, whatever the others say and when") {
   CHECK(e->hint.find("memory") != std::string::npos);
 }
 
+TEST_CASE("a rank that was left no memory has its limit in the hint") {
+  auto ranks = job(2);
+  ranks[1].exited = true;
+  ranks[1].end.exit_signal = SIGKILL;
+  ranks[1].end.starved_at = 400 << 20;
+  CHECK(root_cause(ranks)->hint ==
+        "the kernel killed it for lack of memory: its control group (container, job) may use 400 "
+        "MiB in all; raise that limit, or use less");
+}
+
 TEST_CASE("two dead ranks, silent exits, defects") {
   auto ranks = job(3);
   SECTION("both are named") {
