@@ -256,7 +256,8 @@ void add_host_options(std::vector<Option>& t) {
        .fallback = "10",
        .minimum = 0.1,
        .maximum = 3600,
-       .help = "deadline for connecting and logging in, seconds"});
+       .help = "deadline for connecting and logging in, seconds; twice that for the login shell's "
+               "start-up files"});
   add({.name = "fanout",
        .kind = ValueKind::integer,
        .value = "K",

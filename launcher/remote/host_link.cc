@@ -62,7 +62,10 @@ void HostLink::enter(HostPhase phase) {
   const double at = double(now_ns() - epoch_ns_) / 1e9;
   if (phase == HostPhase::connecting) times_.connecting = at;
   if (phase == HostPhase::authenticating) times_.authenticating = at;
-  if (phase == HostPhase::starting) times_.starting = at;
+  if (phase == HostPhase::starting) {
+    times_.starting = at;
+    heard_ns_ = now_ns();
+  }
   if (phase == HostPhase::staging) times_.staging = at;
   if (phase == HostPhase::up) times_.up = at;
 }
@@ -170,6 +173,7 @@ void HostLink::read_words(BinarySource& binary) {
     std::string line = text.substr(0, end);
     text.erase(0, end + 1);
     if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.empty()) shell_ran_ = true;  // our command begins with an empty line (stage.cc)
     if (line.rfind(word, 0) == 0) {
       handle_word(line.substr(word.size()), binary);
     } else if (!line.empty() && noise_.size() < kMostNoise) {

@@ -73,6 +73,8 @@ class HostLink {
   std::optional<RawFrame> take_frame();
   std::string take_talk();  // what the agent wrote on its standard error
   int64_t heard_ns() const { return heard_ns_; }
+  // Logged in, and the login shell has not come to our command.
+  bool in_shell() const { return phase_ == HostPhase::starting && !shell_ran_ && !speaks_frames_; }
   void forgive_silence(int64_t now) { heard_ns_ = now; }
   // Fails the host; keeps the first error. The channel is closed.
   void fail(Error error);
@@ -110,7 +112,7 @@ class HostLink {
   std::string noise_;  // output before the first frame that is not part of the protocol
   std::string talk_;
   ByteView sending_;  // the binary, while staging; what is left of it
-  bool speaks_frames_ = false, leaving_ = false;
+  bool speaks_frames_ = false, leaving_ = false, shell_ran_ = false;
   FrameParser parser_;
   std::deque<RawFrame> frames_;  // to be taken
   int64_t heard_ns_ = 0;

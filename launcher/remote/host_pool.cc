@@ -5,8 +5,10 @@
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/wait.h"
+#include "launcher/hosts/address.h"
 #include "launcher/remote/binary.h"
 #include "launcher/remote/branch_order.h"
+#include "launcher/ssh/causes.h"
 #include "launcher/ssh/prompt.h"
 
 namespace collctl::launcher {
@@ -16,6 +18,7 @@ constexpr int64_t kBriefMs = 200;  // a turn never waits longer: signs of life, 
 constexpr int64_t kMostAsleepNs = 2'000'000'000;  // longer between two turns: we were stopped
 constexpr int64_t kAftermathNs = 10'000'000'000;  // until all that ended meanwhile has been heard
 constexpr double kSlackBeats = 1.5;
+constexpr double kShellPatience = 2;  // for start-up files of shells, in --connect-timeout
 constexpr double kLeaveSeconds = 2;
 constexpr size_t kMostListed = 200;
 
@@ -244,8 +247,12 @@ void HostPool::State::notice_absence(int64_t now) {
 
 void HostPool::State::check_signs_of_life(int64_t now) {
   for (const auto& link : links) {
-    if (link->phase() != HostPhase::up || link->carrier() != nullptr) continue;
+    if (link->carrier() != nullptr) continue;
     const double silent = double(now - link->heard_ns()) / 1e9;
+    if (const double patience = kShellPatience * options.ssh.connect_timeout_s;
+        link->in_shell() && !link->is_this_host() && silent >= patience)
+      link->fail(shell_hangs(link->spec().name, patience));
+    if (link->phase() != HostPhase::up) continue;
     if (silent < options.heartbeat_s) continue;
     link->fail(Error(ErrorCode::lost, format("no heartbeat for {:.0f} s", silent),
                      "is the host up, and the network to it? (COLLCTL_HEARTBEAT_TIMEOUT sets how "

@@ -97,7 +97,19 @@ Error timed_out(const std::string& host, const std::string& where, Stage stage, 
       break;
   }
   return launch(host, Cause::silent, format("the command was not started{} {}", at(where), limit),
-                "the login shell or a start-up file hangs" + more);
+                "the login shell or a start-up file hangs, or large packets are lost on the way "
+                "(MTU)" +
+                    more);
+}
+
+Error shell_hangs(const std::string& host, double seconds) {
+  return launch(
+      host, Cause::silent,
+      format("logged in, but its login shell has not started the agent within {:g} s", seconds),
+      format("a start-up file of the shell waits there (~/.bashrc, ~/.profile, "
+             "/etc/profile.d), or large packets are lost on the way (MTU): `ssh {} true` "
+             "must end by itself; or a longer --connect-timeout",
+             host));
 }
 
 Error connection_closed(const std::string& host, const std::string& where, Stage stage,

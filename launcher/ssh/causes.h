@@ -33,6 +33,8 @@ Error not_connected(const std::string& host, const std::string& where, int error
 Error timed_out(const std::string& host, const std::string& where, Stage stage, double seconds);
 Error connection_closed(const std::string& host, const std::string& where, Stage stage,
                         const std::string& detail);
+// After the login: the command was taken, and nothing has come of it for so long.
+Error shell_hangs(const std::string& host, double seconds);
 Error unknown_host_key(const std::string& host, const HostKeyName& offered, const std::string& file,
                        const std::string& entry_name, int port);
 // `known_at`: "~/.ssh/known_hosts:7".

@@ -367,6 +367,17 @@ if case_is "a shell that talks, and one that refuses"; then
   is_code 4
   has_err "this account is closed"
   rm "$rig/node01/home/.bashrc"
+  mkfifo "$rig/node01/home/silent"
+  echo 'echo "one moment"; read -r answer <>~/silent' >"$rig/node01/home/.bashrc"
+  run run -H 'node[01-02]:1' --connect-timeout 4 --allow-missing 1 -- hostname
+  is_code 8
+  is_out node02
+  has_err "node01: logged in, but its login shell has not started the agent within 8 s"
+  run run -H node01:1 --connect-timeout 4 -- hostname
+  is_code 4
+  has_err '`ssh node01 true` must end by itself'
+  printf '\n\n' >"$rig/node01/home/silent"
+  rm "$rig/node01/home/.bashrc" "$rig/node01/home/silent"
   nothing_left
 fi
 
