@@ -5,6 +5,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <sstream>
 #include <vector>
@@ -51,6 +52,20 @@ Result<std::string> interface_with(const std::string& address) {
   return Error(ErrorCode::unavailable,
                format("no interface of this host has the address {} (addr=)", address),
                there.empty() ? std::string() : "there are " + there);
+}
+
+bool is_own_address(const std::string& text) {
+  // As inet_ntop writes it; 127.0.0.0/8 is the loopback interface's as a whole.
+  unsigned char bytes[sizeof(in6_addr)] = {};
+  const int family = ::inet_pton(AF_INET, text.c_str(), bytes) == 1    ? AF_INET
+                     : ::inet_pton(AF_INET6, text.c_str(), bytes) == 1 ? AF_INET6
+                                                                       : AF_UNSPEC;
+  char written[INET6_ADDRSTRLEN] = "";
+  if (family == AF_UNSPEC || ::inet_ntop(family, bytes, written, sizeof written) == nullptr)
+    return false;
+  if (family == AF_INET && bytes[0] == 127) return true;
+  const auto own = addresses();
+  return std::ranges::any_of(own, [&](const Found& f) { return f.address == written; });
 }
 
 std::string reached_at(const std::string& ssh_connection) {

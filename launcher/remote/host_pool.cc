@@ -457,8 +457,8 @@ bool is_this_host(const HostSpec& spec) {
   if (!spec.user.empty() || spec.port != 0 || !spec.jump.empty() || !spec.path.empty())
     return false;
   const std::string& own = base::own_host_name();
-  return spec.name == "localhost" || spec.name == "127.0.0.1" || spec.name == "::1" ||
-         spec.name == own || spec.name == own.substr(0, own.find('.'));
+  return spec.name == "localhost" || spec.name == own ||
+         spec.name == own.substr(0, own.find('.')) || is_own_address(spec.name);
 }
 
 }  // namespace collctl::launcher

@@ -71,7 +71,8 @@ Error one_error(const std::string& what, const std::vector<Error>& errors);
 // It names whatever host it is said on.
 bool is_loopback_name(const std::string& name);
 
-// "localhost", 127.0.0.1, ::1 and the host's own name, unless the entry says more than that.
+// "localhost", the host's own name and its addresses (127.0.0.0/8 as well), unless the entry says
+// more than that.
 bool is_this_host(const HostSpec& spec);
 
 }  // namespace collctl::launcher

@@ -356,6 +356,15 @@ if case_is "a server with gcm ciphers only, one with an RSA host key only"; then
   nothing_left
 fi
 
+if case_is "an address of this host is this host, to which nothing logs in"; then
+  for here in "$rig_network.254" 127.0.1.1 "${rig_network6}fe"; do
+    case $here in *::*) entry="[$here]" ;; *) entry=$here ;; esac
+    run run -H "$entry:1,node01:1" --tag-output -- hostname
+    is_code 0
+    [ "$(sort "$out")" = "$(printf '[0 %s] head\n[1 node01] node01' "$here")" ] || fail "$here: not head and node01"
+  done
+fi
+
 if case_is "a shell that talks, and one that refuses"; then
   echo 'echo "welcome to this machine"; echo "and to its errors" >&2' >"$rig/node01/home/.bashrc"
   run run -H node01:1 -- hostname
