@@ -46,6 +46,9 @@ const char* remedy_of(ReachEnd end) {
       return "check routes and cables: ip route get ADDRESS";
     case ReachEnd::timeout:
       return "allow TCP between the hosts; if ping works, a firewall drops it";
+    case ReachEnd::mtu:
+      return "the way passes smaller frames than the interfaces' MTU says: give all interfaces and "
+             "switch ports of the network one MTU (ip link set DEV mtu N)";
     case ReachEnd::stranger:
       return "find who else has this address: arping, or a proxy between the hosts";
     default:

@@ -18,7 +18,8 @@ namespace {
 constexpr size_t kMostGuests = 4096;
 constexpr double kGuestSeconds = 15;  // one who dials is done by then
 constexpr size_t kEchoBytes = 8;
-constexpr int kTrips = 5;
+constexpr size_t kLargeBytes = 12 << 10;  // fills a frame of 9000 bytes
+constexpr int kTrips = 5;                 // then one of kLargeBytes
 
 ReachEnd end_of(const Error& error, bool connected) {
   if (connected) return ReachEnd::stranger;
@@ -59,6 +60,8 @@ const char* reach_word(ReachEnd end) {
       return "timeout";
     case ReachEnd::stranger:
       return "stranger";
+    case ReachEnd::mtu:
+      return "mtu";
     case ReachEnd::failed:
       break;
   }
@@ -91,7 +94,7 @@ void ReachListener::State::serve() {
         guests.push_back({std::move(accepted->fd), Deadline::after_seconds(kGuestSeconds)});
   }
   std::erase_if(guests, [](Guest& guest) {
-    uint8_t bytes[kEchoBytes];
+    uint8_t bytes[kLargeBytes];
     const auto count = base::read_some(guest.fd.get(), bytes, sizeof bytes);
     if (!count.ok() || guest.until.passed()) return true;
     // So few bytes always fit into the socket's buffer; who does not read them is let go.
@@ -172,14 +175,18 @@ class Dial {
       return fail(ReachEnd::failed, moved.error().message);
     if (count == 0) return;
     got_ += count;
-    if (got_ < kEchoBytes) return;
+    if (got_ < trip_bytes()) return;
     const double trip = double(now_ns() - sent_ns_) / 1e3;
-    if (trips_ == 0 || trip < result_.round_trip_us) result_.round_trip_us = trip;
-    if (++trips_ < kTrips) return send();
+    if (trips_ == 0 || (trips_ < kTrips && trip < result_.round_trip_us))
+      result_.round_trip_us = trip;
+    if (++trips_ <= kTrips) return send();
     result_.end = ReachEnd::ok;
     done_ = true;
   }
   ReachResult late() && {
+    if (!done_ && trips_ == kTrips)
+      fail(ReachEnd::mtu,
+           format("small packets are answered, {} KiB at once are not (MTU)", kLargeBytes >> 10));
     if (!done_)
       fail(ReachEnd::timeout, connector_ && !connector_->connected() ? "no answer to connect"
                                                                      : "connected, but no answer");
@@ -200,9 +207,10 @@ class Dial {
     result_.text = std::move(text);
     done_ = true;
   }
+  size_t trip_bytes() const { return trips_ < kTrips ? kEchoBytes : kLargeBytes; }
   Status read_echo(size_t& count) {
-    uint8_t bytes[kEchoBytes];
-    COLL_ASSIGN(count, base::read_some(fd_.get(), bytes, kEchoBytes - got_));
+    uint8_t bytes[kLargeBytes];
+    COLL_ASSIGN(count, base::read_some(fd_.get(), bytes, trip_bytes() - got_));
     return {};
   }
   // True when the connection stands; the first trip has begun then.
@@ -219,12 +227,12 @@ class Dial {
     return !done_;
   }
   void send() {
-    const uint8_t bytes[kEchoBytes] = {};
+    const uint8_t bytes[kLargeBytes] = {};
     got_ = 0;
     sent_ns_ = now_ns();
-    const auto went = base::write_some(fd_.get(), bytes, sizeof bytes);
+    const auto went = base::write_some(fd_.get(), bytes, trip_bytes());
     if (!went.ok()) return fail(ReachEnd::failed, went.error().message);
-    if (*went != sizeof bytes) fail(ReachEnd::failed, "the connection accepts no data");
+    if (*went != trip_bytes()) fail(ReachEnd::failed, "the connection accepts no data");
   }
 
   ReachResult result_;

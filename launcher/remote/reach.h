@@ -38,6 +38,7 @@ enum class ReachEnd : uint8_t {
   no_route,  // no route to this network from here
   timeout,   // no answer: a firewall that drops, a wrong route
   stranger,  // another process answered
+  mtu,       // small packets are answered, those that fill a frame are not
   failed     // anything else; text says what
 };
 const char* reach_word(ReachEnd end);  // "ok", "refused", "no-route", ...

@@ -195,6 +195,13 @@ TEST_CASE("failed pairs blame a host or a link", "[doctor]") {
   CHECK(diagnosis.culprits[0].kind == SubjectKind::link);
   CHECK(diagnosis.culprits[0].name == "n1 -> n2");
   CHECK(diagnosis.culprits[0].evidence == "the test of the network between them failed");
+  survey = healthy(4);
+  fail(1, 2, ReachEnd::mtu);
+  diagnosis = diagnose_hosts(survey);
+  const auto narrow = std::ranges::find(diagnosis.checks, FindingStatus::fail, &Finding::status);
+  REQUIRE(narrow != diagnosis.checks.end());
+  CHECK(narrow->measured == "mtu");
+  CHECK(narrow->remedy.find("switch ports of the network one MTU") != std::string::npos);
   // Everybody fails with host 3: it is host 3 alone.
   survey = healthy(4);
   for (int other = 0; other < 3; ++other) {
