@@ -188,9 +188,9 @@ constexpr Synonym kSynonyms[] = {{"count", "slots"},         {"max-slots", "max_
                                  {"slots_max", "max_slots"}, {"slots-max", "max_slots"},
                                  {"username", "user"},       {"user_name", "user"},
                                  {"user-name", "user"}};
-constexpr const char* kIgnored[] = {"binding",           "ifname",          "boards",
-                                    "sockets",           "cores",           "cpus",
-                                    "sockets_per_board", "cores_per_socket"};
+constexpr const char* kIgnored[] = {"ifhn",   "binding",           "ifname",
+                                    "boards", "sockets",           "cores",
+                                    "cpus",   "sockets_per_board", "cores_per_socket"};
 
 struct OptionWord {
   size_t at = 0, value_at = 0, end = 0;
@@ -383,6 +383,8 @@ Status parse_host_options(const SourceLine& line, size_t at, HostSpec& spec,
     at = word.end;
     for (const Synonym& synonym : kSynonyms)
       if (word.name == synonym.theirs) word.name = synonym.ours;
+    // Hydra's name or address of the interface; names are resolved by each host for itself.
+    if (HostSpec tried; word.name == "ifhn" && read_address(word.value, tried)) word.name = "addr";
     if (std::find(std::begin(kIgnored), std::end(kIgnored), word.name) != std::end(kIgnored))
       ignored.push_back({word.name, word.at});
     else
