@@ -135,6 +135,15 @@ Error unknown_host_key(const std::string& host, const HostKeyName& offered, cons
       "if that is the host's key, add it: " + scan + " ; or use --known-hosts accept-new");
 }
 
+Error only_certified(const std::string& host, const HostKeyName& offered,
+                     const std::string& authority_at) {
+  return launch(host, Cause::unknown_key,
+                format("its host key is not known by itself ({}), only by certificates of the "
+                       "authority at {}, which libssh2 cannot check",
+                       words(offered), authority_at),
+                "use --ssh-client openssh");
+}
+
 Error changed_host_key(const std::string& host, const HostKeyName& offered,
                        const HostKeyName& known, const std::string& known_at,
                        const std::string& entry_name) {

@@ -37,7 +37,9 @@ Error connection_closed(const std::string& host, const std::string& where, Stage
 Error shell_hangs(const std::string& host, double seconds);
 Error unknown_host_key(const std::string& host, const HostKeyName& offered, const std::string& file,
                        const std::string& entry_name, int port);
-// `known_at`: "~/.ssh/known_hosts:7".
+// `authority_at`, `known_at`: "~/.ssh/known_hosts:7".
+Error only_certified(const std::string& host, const HostKeyName& offered,
+                     const std::string& authority_at);
 Error changed_host_key(const std::string& host, const HostKeyName& offered,
                        const HostKeyName& known, const std::string& known_at,
                        const std::string& entry_name);

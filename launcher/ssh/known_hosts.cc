@@ -146,6 +146,12 @@ HostKeyVerdict judge_host_key(const std::vector<KnownKey>& keys, const std::stri
   return verdict;
 }
 
+const KnownKey* authority_of(const std::vector<KnownKey>& keys, const std::string& name) {
+  const auto at = std::ranges::find_if(
+      keys, [&](const KnownKey& key) { return key.authority && names_host(key.hosts, name); });
+  return at == keys.end() ? nullptr : &*at;
+}
+
 std::vector<std::string> known_types(const std::vector<KnownKey>& keys, const std::string& name) {
   std::vector<std::string> types;
   for (const KnownKey& key : keys)

@@ -38,6 +38,8 @@ struct HostKeyVerdict {
 };
 HostKeyVerdict judge_host_key(const std::vector<KnownKey>& keys, const std::string& name,
                               const std::string& type, const std::string& blob_base64);
+// The entry of an authority whose certificates are good for the host; null: none.
+const KnownKey* authority_of(const std::vector<KnownKey>& keys, const std::string& name);
 // The key types that are known for the host, in the order of the files, without repeats.
 std::vector<std::string> known_types(const std::vector<KnownKey>& keys, const std::string& name);
 

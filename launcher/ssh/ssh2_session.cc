@@ -228,10 +228,17 @@ StepResult Ssh2Session::judge(const std::string& type, const std::string& blob) 
     if (plain.kind == HostKeyVerdict::Kind::match) verdict = plain;
   }
   if (verdict.kind == HostKeyVerdict::Kind::match) return StepResult::done;
-  if (verdict.kind == HostKeyVerdict::Kind::unknown) return accept_host_key(name, type, blob);
   const HostKeyName shown = host_key_name(type, blob);
   if (verdict.kind == HostKeyVerdict::Kind::revoked)
     return fail(revoked_host_key(host, shown, verdict.entry->where));
+  const KnownKey* authority = authority_of(keys.value(), name);
+  if (authority == nullptr) authority = authority_of(keys.value(), lower(resolved.host));
+  const bool takes_new =
+      verdict.kind == HostKeyVerdict::Kind::unknown && plan_.known_hosts == KnownHosts::accept_new;
+  if (authority != nullptr && !takes_new)
+    return fail(only_certified(host, shown, authority->where),
+                "libssh2 cannot check the certificate of the host's key");
+  if (verdict.kind == HostKeyVerdict::Kind::unknown) return accept_host_key(name, type, blob);
   Error changed =
       changed_host_key(host, shown, host_key_name(verdict.entry->type, verdict.entry->blob),
                        verdict.entry->where, name);

@@ -262,6 +262,27 @@ grep ssh-rsa "$rig/keys.all" >"$rig/node05/home/.ssh/authorized_keys"
 all_clients rsa_user_key
 cp "$rig/keys.all" "$rig/node05/home/.ssh/authorized_keys"
 
+# Only the authority is known that has certified the host's key.
+authority() {
+  case_is "a host that only an authority vouches for"
+  run node05 hostname
+  if [ "$client" = libssh2 ]; then
+    is_code 1
+    has "only by certificates of the authority at $rig_home/.ssh/known_hosts:1, which libssh2 cannot check"
+    has "use --ssh-client openssh"
+  else
+    works
+    has "node05 out: node05"
+  fi
+}
+ssh-keygen -q -t ed25519 -N '' -f "$rig/ca"
+ssh-keygen -q -s "$rig/ca" -I node05 -h -n node05 -V -1h:+1h "$rig/node05/host_key.pub"
+rig_sshd_conf 5 "HostCertificate $rig/node05/host_key-cert.pub"
+echo "@cert-authority node0* $(cut -d' ' -f1,2 "$rig/ca.pub")" >"$ssh/known_hosts"
+all_clients authority
+rig_sshd_reset 5
+good_known_hosts
+
 our_own volume
 client=openssh there_and_back
 rekeying() {

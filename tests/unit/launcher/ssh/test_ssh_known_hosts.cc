@@ -105,6 +105,10 @@ TEST_CASE("known_hosts: verdicts") {
   CHECK(judge("new", 9).kind == Kind::revoked);
   CHECK(judge("new", 1).kind == Kind::unknown);
   CHECK(judge("new", 5).kind == Kind::unknown);  // an authority's own key is no host key
+  CHECK(launcher::authority_of(keys, "new")->where == "f:6");
+  CHECK(launcher::authority_of(launcher::parse_known_hosts(
+                                   "@cert-authority *.a " + kEd + " " + blob(kEd, 5) + "\n", "f"),
+                               "node01.b") == nullptr);
   CHECK(judge("node02", 2).kind == Kind::other_type);
   CHECK(launcher::known_types(keys, "node01") == std::vector<std::string>{kEd});
   CHECK(launcher::known_types(keys, "node02") == std::vector<std::string>{kEcdsa});
