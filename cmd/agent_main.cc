@@ -10,6 +10,7 @@
 #include "base/version.h"
 #include "cmd/agent_main.h"
 #include "cmd/check/counters.h"
+#include "cmd/doctor/doctor.h"
 #include "cmd/job/interrupt.h"
 #include "cmd/topo/hosts.h"
 #include "launcher/remote/agent.h"
@@ -39,6 +40,7 @@ int agent_main() {
   launcher::ProbeService service(base::kVersion);
   options.answer = [&](const std::string& what, const std::string& argument) {
     if (what == kAskTopology) return topology_answer();
+    if (what == kAskGpus) return gpus_answer();
     if (what == kAskCounters) return counters_answer(argument);
     return service.answer(what, argument);
   };

@@ -194,6 +194,11 @@ void Examiner::compare(const ComparedFact& what) {
       fail(check, wanted, missing, what.remedy);
       continue;
     }
+    if (std::string_view(what.name) == "gpus" && !host.gpus.message.empty()) {
+      check.odd = value != most;
+      fail(check, "a driver that starts", host.gpus.message, host.gpus.hint);
+      continue;
+    }
     if (value == most) continue;
     check.odd = true;
     if (!most.empty()) check.basis = "most hosts have it";

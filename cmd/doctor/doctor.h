@@ -16,6 +16,16 @@
 
 namespace collctl::cmd {
 
+// Why CUDA does not start on a host, and what to do; no message: it starts.
+struct GpuTrouble {
+  std::string message, hint;
+};
+// What an agent of a host with GPUs is asked, and what it answers. Wakes the driver.
+inline constexpr const char* kAskGpus = "gpus";
+Result<std::string> gpus_answer();
+// Untrusted. Error: launch.
+Result<GpuTrouble> gpus_of_answer(const std::string& text);
+
 // One host as it was found.
 struct SurveyedHost {
   launcher::HostSpec spec;
@@ -24,6 +34,7 @@ struct SurveyedHost {
   std::string client;          // how it was connected
   double up_s = 0;             // until its agent spoke
   std::optional<launcher::HostFacts> facts;
+  GpuTrouble gpus = {};  // asked where PCI or the driver shows some
   // Its clock minus ours, and how wrong that can be: half the shortest round trip.
   double clock_offset_s = 0, clock_error_s = 0;
   std::vector<launcher::ReachAddress> listens;

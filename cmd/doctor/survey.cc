@@ -13,9 +13,21 @@ namespace collctl::cmd {
 namespace {
 
 constexpr double kSurveySeconds = 20;  // for facts: a hash over the binary on a busy host
+constexpr double kGpuSeconds = 60;     // the driver of many GPUs, with none that keeps it awake
 constexpr double kDialSeconds = 3;
 constexpr double kListenSeconds = 60;
 constexpr int kClockRounds = 3;
+
+bool shows_gpus(const SurveyedHost& host) {
+  return host.facts && (host.facts->nvidia.on_pci > 0 || !host.facts->nvidia.gpus.empty());
+}
+
+// The answer, or why there is none, which is no better.
+GpuTrouble gpus_said(const Result<std::string>& text) {
+  auto trouble = text.ok() ? gpus_of_answer(text.value()) : Result<GpuTrouble>(text.error());
+  if (trouble) return std::move(*trouble);
+  return {"whether CUDA starts is not known: " + trouble.error().chain(), trouble.error().hint};
+}
 
 class Surveyor {
  public:
@@ -24,6 +36,7 @@ class Surveyor {
 
  private:
   Status ask_facts();
+  Status ask_gpus();
   Status ask_clocks();
   Status test_pairs();
   Status listen();
@@ -54,6 +67,17 @@ Status Surveyor::ask_facts() {
       host.error = std::move(facts.error());
     keep_chosen(host, survey_.choice);
   }
+  return {};
+}
+
+Status Surveyor::ask_gpus() {
+  if (std::ranges::none_of(survey_.hosts, shows_gpus)) return {};
+  hosts_.talk("starting the GPUs' driver");
+  COLL_ASSIGN(const auto answers, hosts_.ask(kAskGpus, kGpuSeconds, [&](int host) {
+    return shows_gpus(survey_.hosts[size_t(host)]) ? std::optional<std::string>("") : std::nullopt;
+  }));
+  for (size_t i = 0; i < answers.size(); ++i)
+    if (answers[i].text) survey_.hosts[i].gpus = gpus_said(*answers[i].text);
   return {};
 }
 
@@ -186,6 +210,7 @@ Result<Survey> Surveyor::run() {
     survey_.hosts.push_back(std::move(host));
   }
   COLL_TRY(ask_facts());
+  COLL_TRY(ask_gpus());
   COLL_TRY(ask_clocks());
   COLL_TRY(test_pairs());
   hosts_.talk("");
@@ -208,6 +233,7 @@ Result<Survey> make_survey(const LaunchOptions& launch) {
     host.spec.name = survey.self.host;
     host.here = true;
     host.facts = survey.self;
+    if (shows_gpus(host)) host.gpus = gpus_said(gpus_answer());
     keep_chosen(host, survey.choice);
     survey.hosts.push_back(std::move(host));
     return survey;

@@ -62,6 +62,33 @@ TEST_CASE("the odd one out is found", "[doctor]") {
   CHECK(failures(diagnose_hosts(survey)).size() == 4);
 }
 
+TEST_CASE("GPUs whose driver does not start fail, with its word and remedy", "[doctor]") {
+  Survey survey = healthy(3);
+  for (SurveyedHost& host : survey.hosts) host.facts->nvidia = {"550.54", {"H200"}, 1};
+  CHECK(failures(diagnose_hosts(survey)) == Names{});
+  survey.hosts[1].gpus = {"the CUDA driver: start: CUDA_ERROR_SYSTEM_NOT_READY",
+                          "is nvidia-fabricmanager running?"};
+  const Diagnosis diagnosis = diagnose_hosts(survey);
+  CHECK(failures(diagnosis) == Names{"gpus n1"});
+  CHECK(diagnosis.verdict().code() == ErrorCode::failed);
+  const auto at = std::ranges::find_if(diagnosis.checks, [](const Finding& check) {
+    return check.name == "gpus" && check.at.host == "n1";
+  });
+  CHECK(at->message == survey.hosts[1].gpus.message);
+  CHECK(at->remedy == survey.hosts[1].gpus.hint);
+}
+
+TEST_CASE("what a host says of its GPUs' driver is read, or is an error", "[doctor]") {
+  const auto said = gpus_of_answer(R"({"message":"it does not start","hint":"restart it"})");
+  REQUIRE(said.ok());
+  CHECK(said->message == "it does not start");
+  CHECK(said->hint == "restart it");
+  CHECK(gpus_of_answer("{}").ok() == false);
+  const auto own = gpus_answer();  // of this machine, with GPUs or without
+  REQUIRE(own.ok());
+  CHECK(gpus_of_answer(*own).ok());
+}
+
 TEST_CASE("GPUs on PCI call for a driver and its GPUs, also where no host has them", "[doctor]") {
   for (const int hosts : {1, 2}) {
     Survey survey = healthy(hosts);
