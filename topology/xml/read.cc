@@ -131,14 +131,25 @@ class XmlReader {
     return made;
   }
 
+  // One of several GPUs that NCCL makes of a device; the first has number 0.
+  static bool is_part(pugi::xml_node gpu) { return gpu.attribute("mlopart").as_int(0) > 0; }
+
   void pci_child(Pci& made, pugi::xml_node child) {
     if (is(child, "pci")) {
       if (!source_.failed()) made.children.push_back(pci(child));
     } else if (is(child, "nic")) {
       made.nics.push_back(nic(child));
     } else if (is(child, "gpu")) {
-      if (made.gpu) source_.fail(source_.place(child), "a second <gpu>: expected one per device");
-      made.gpu = gpu(child);
+      if (made.gpu && !is_part(child))
+        source_.fail(source_.place(child), "a second <gpu>: expected one per device");
+      else if (made.gpu)
+        // MLOPart: ranks of their own on one device, whose links they share.
+        source_.note(source_.place(child),
+                     format("<gpu> with mlopart=\"{}\" is a part of the one before it: both are "
+                            "read as one GPU",
+                            std::string(child.attribute("mlopart").value()).substr(0, 10)));
+      else
+        made.gpu = gpu(child);
     } else if (is(child, "pcilink")) {
       XmlAttributes attributes(source_, child);
       made.peers.push_back(

@@ -35,6 +35,21 @@ TEST_CASE("a PCI address is a number and back") {
     CHECK_FALSE(parse_bus_id(bad).has_value());
 }
 
+TEST_CASE("parts that NCCL makes of one GPU are read as that GPU, which is said") {
+  const auto read = read_xml(device("<pci busid=\"0002:81:00.0\" class=\"0x030200\">\n"
+                                    "<gpu dev=\"0\" sm=\"107\" mlopart=\"0\" rank=\"0\"/>\n"
+                                    "<gpu dev=\"0\" sm=\"107\" mlopart=\"1\" rank=\"1\"/></pci>"),
+                             "f.xml");
+  REQUIRE(read.ok());
+  const Pci& pci = read->system.cpus.at(0).children.at(0);
+  REQUIRE(pci.gpu);
+  CHECK(pci.gpu->rank == 0);
+  CHECK(std::ranges::any_of(read->findings, [](const Finding& finding) {
+    return finding.what ==
+           "<gpu> with mlopart=\"1\" is a part of the one before it: both are read as one GPU";
+  }));
+}
+
 TEST_CASE("every topology file loads and survives a write and a read") {
   const auto paths = data_files();
   REQUIRE(paths.size() == 78);
@@ -141,6 +156,10 @@ TEST_CASE("every mistake is named with its line and column") {
         "f.xml:2:27: busid=\"0000:01:00.0\" in <pci>: expected it only once");
   CHECK(mistake(device("<pci busid=\"0000:01:00.0\"><gpu dev=\"0\"/><gpu dev=\"1\"/></pci>")) ==
         "f.xml:2:42: a second <gpu>: expected one per device");
+  // MLOPart makes several of one device.
+  CHECK(mistake(device("<pci busid=\"0000:01:00.0\"><gpu dev=\"0\" mlopart=\"0\"/><gpu dev=\"0\" "
+                       "mlopart=\"0\"/></pci>")) ==
+        "f.xml:2:54: a second <gpu>: expected one per device");
   CHECK(mistake(device("<pci busid=\"0000:01:00.0\"><gpu dev=\"99999999999999999999\"/></pci>")) ==
         "f.xml:2:32: dev=\"99999999999999999999\" in <gpu>: expected a whole number -1..1048576");
   CHECK(mistake(device("<pci busid=\"0000:01:00.0\">\n<pci busid=\"0000:01:00.0\"/></pci>")) ==
