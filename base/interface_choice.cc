@@ -8,14 +8,18 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "base/fd.h"
 #include "base/format.h"
+#include "base/log.h"
 
 namespace collctl::base {
 namespace {
 
 constexpr int kMostStacked = 8;  // a VLAN on a bond of ports of ...
+constexpr int kAsks = 3;         // for links that change meanwhile, or fill the buffer
+constexpr size_t kAnswerBytes = 64 << 10;
 
 // These carry packets inside others', or to this host's own programs.
 constexpr std::string_view kTunnels[] = {
@@ -144,9 +148,8 @@ InterfaceLink link_of(const nlmsghdr* message) {
   return link;
 }
 
-}  // namespace
-
-std::vector<InterfaceLink> interface_links() {
+// One answer of the kernel, whole; absent: it is cut short, or links changed while it was written.
+std::optional<std::vector<InterfaceLink>> ask_links(size_t buffer) {
   const Fd asking(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
   struct {
     nlmsghdr head;
@@ -156,20 +159,32 @@ std::vector<InterfaceLink> interface_links() {
   request.head.nlmsg_type = RTM_GETLINK;
   request.head.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
   if (!asking || ::send(asking.get(), &request, sizeof request, 0) != ssize_t(sizeof request))
-    return {};
+    return std::nullopt;
   std::vector<InterfaceLink> links;
-  std::vector<char> answer(64 << 10);
+  std::vector<char> answer(buffer);
   // The kernel has answered when the call before returns: nothing here waits for anybody.
   while (true) {
-    const ssize_t got = ::recv(asking.get(), answer.data(), answer.size(), MSG_DONTWAIT);
-    if (got <= 0) return links;
+    const ssize_t got =
+        ::recv(asking.get(), answer.data(), answer.size(), MSG_DONTWAIT | MSG_TRUNC);
+    if (got <= 0 || size_t(got) > answer.size()) return std::nullopt;
     auto left = unsigned(got);
     for (auto* at = reinterpret_cast<const nlmsghdr*>(answer.data()); NLMSG_OK(at, left);
          at = NLMSG_NEXT(at, left)) {
-      if (at->nlmsg_type == NLMSG_DONE || at->nlmsg_type == NLMSG_ERROR) return links;
+      if (at->nlmsg_type == NLMSG_ERROR || (at->nlmsg_flags & NLM_F_DUMP_INTR) != 0)
+        return std::nullopt;
+      if (at->nlmsg_type == NLMSG_DONE) return links;
       if (at->nlmsg_type == RTM_NEWLINK) links.push_back(link_of(at));
     }
   }
+}
+
+}  // namespace
+
+std::vector<InterfaceLink> interface_links() {
+  for (int time = 0; time < kAsks; ++time)
+    if (auto links = ask_links(kAnswerBytes << (2 * time))) return std::move(*links);
+  COLL_INFO(net, "the kernel does not list its links in one piece: names and addresses decide");
+  return {};
 }
 
 }  // namespace collctl::base

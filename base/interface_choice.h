@@ -18,8 +18,8 @@ struct InterfaceLink {
   int lower = 0;                 // index of what it stands on, of a veth the other end; 0: none
   bool lower_elsewhere = false;  // ... in another network namespace, where the index says nothing
 };
-// All links of this network namespace. Empty where the kernel does not answer: then names and
-// addresses decide.
+// All links of this network namespace. Empty where the kernel does not answer, or not with all of
+// them: then names and addresses decide.
 std::vector<InterfaceLink> interface_links();
 
 // 169.254.0.0/16 or fe80::/10; also what is no address: no other host is reached by it.

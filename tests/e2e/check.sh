@@ -43,6 +43,26 @@ if case_is "a host with a slow link, and a path that loses everything, which is 
   rate 4 200mbit
 fi
 
+# As on every node of Kubernetes and every board with a BMC: alike on all hosts, and no way to another.
+each() { local i; for i in $(seq $nodes); do rig_node "$i" sh -c "${1//%/$i}" || fail "$1"; done; }
+if case_is "interfaces that lead to no other host: cni0, podman0, a BMC's, flannel.1"; then
+  each 'ip link add cni0 type bridge && ip addr add 10.244.%.1/24 dev cni0 && ip link set cni0 up'
+  each 'ip link add podman0 type bridge && ip addr add 10.88.0.1/16 dev podman0 && ip link set podman0 up'
+  each 'ip link add idrac type veth peer name bmc && ip addr add 169.254.1.2/24 dev idrac && ip link set idrac up && ip link set bmc up'
+  each 'ip link add flannel.1 type vxlan id 1 dev eth0 dstport 8472 && ip addr add 10.244.%.0/32 dev flannel.1 && ip link set flannel.1 up'
+  run check -H "$all" $patient --level quick --only pairs --json
+  is_code 0
+  run run -H "$all" $patient rails --json
+  is_code 0
+  python3 -c 'import json, sys; sys.exit({n["name"] for h in json.load(sys.stdin)["hosts"] for n in h["nics"]} != {"eth0"})' <"$out" ||
+    fail "rails has other interfaces than eth0"
+  NCCL_SOCKET_IFNAME=^docker0 run allreduce -H "$all" $patient -e 8 -v
+  is_code 0
+  has_err "eth0:10.83.0."
+  lacks_err "lo:127.0.0.1"
+  for device in cni0 podman0 idrac flannel.1; do each "ip link del $device"; done
+fi
+
 # However hosts are called, it is the right one, by the name that it was given.
 slow_way() { # NODE out|in RATE
   case $2 in

@@ -185,6 +185,12 @@ class NetFinder {
     return false;
   }
 
+  bool leads_nowhere(const std::string& name) {
+    const auto at = interfaces_.find(name);
+    return base::is_inner_interface(name) ||
+           (at != interfaces_.end() && !at->second->aside.empty());
+  }
+
   std::vector<std::string> interfaces() {
     std::vector<std::string> all;
     if (drivers_.interfaces)
@@ -194,10 +200,7 @@ class NetFinder {
     std::vector<std::string> chosen, not_real, of_containers;
     for (const std::string& name : all) {
       if (!usable(name)) continue;
-      (base::is_inner_interface(name) ? of_containers
-       : real(name)                   ? chosen
-                                      : not_real)
-          .push_back(name);
+      (leads_nowhere(name) ? of_containers : real(name) ? chosen : not_real).push_back(name);
     }
     // Virtual interfaces are no devices of a machine, unless it has no other: in a container eth0
     // is one. As in NCCL, bridges of containers and virtual machines come last.

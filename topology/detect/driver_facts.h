@@ -55,6 +55,9 @@ struct InterfaceFacts {
   std::string name;
   bool up = false, loopback = false, addressed = false;
   int64_t mbps = 0;  // 0: unknown
+  // Why no other host is reached by it (base/interface_choice.h); empty as well where that was not
+  // recorded.
+  std::string aside = {};
   bool operator==(const InterfaceFacts&) const = default;
 };
 

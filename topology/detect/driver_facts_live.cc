@@ -272,7 +272,7 @@ DriverFacts live_drivers() {
   facts.interfaces.emplace();
   for (const base::NetInterface& each : base::net_interfaces())
     facts.interfaces->push_back(
-        {each.name, each.up, each.loopback, !each.addresses.empty(), each.speed_mbps});
+        {each.name, each.up, each.loopback, !each.addresses.empty(), each.speed_mbps, each.aside});
   return facts;
 }
 

@@ -72,6 +72,7 @@ static void fields(JsonRecord& io, InterfaceFacts& each) {
   io.field("loopback", each.loopback);
   io.field("addressed", each.addressed);
   io.field("Mbps", each.mbps, 0, kMaxMbps);
+  text_field(io, "aside", each.aside);
 }
 
 static void fields(JsonRecord& io, DriverFacts& facts) {

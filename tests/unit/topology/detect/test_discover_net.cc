@@ -158,6 +158,23 @@ TEST_CASE("virtual interfaces are no devices of a machine that has others") {
   CHECK(names() == std::vector<std::string>{"bond0", "bond0.7", "eth0"});
 }
 
+TEST_CASE("interfaces that lead to no other host are no devices, by the one rule of which count") {
+  Sysfs world = machine();
+  // A CNI's bridge, of which a network card is a port as far as /sys tells.
+  world.interface("cni0", "", "10000");
+  world.link("/sys/devices/virtual/net/cni0/lower_eth0", "../../../pci0000:00/eth0");
+  world.file("/sys/devices/pci0000:00/0000:00:03.0/class", "0x020000");
+  world.interface("eth0", "pci0000:00/0000:00:03.0", "25000");
+  DriverFacts facts;
+  facts.interfaces = {{"cni0", true, false, true, 0, "a bridge that no network card is a port of"},
+                      {"eth0", true, false, true, 0}};
+  const Detected found = world.discover(facts);
+  const Cpu& cpu = found.system.cpus.at(0);
+  REQUIRE(cpu.nics.size() == 1);
+  REQUIRE(cpu.nics[0].nets.size() == 1);
+  CHECK(cpu.nics[0].nets[0].name == "eth0");
+}
+
 TEST_CASE("a paravirtual interface, whose device has no PCI link, hangs on the CPU") {
   Sysfs world = machine();
   // As on a virtual machine: a PCI device without max_link_speed.
