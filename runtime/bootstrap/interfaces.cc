@@ -43,8 +43,7 @@ bool usable(const InterfaceFact& fact, const InterfaceFilter& filter) {
 }
 
 bool counts(const InterfaceFact& fact) {
-  return fact.aside.empty() && !base::is_inner_interface(fact.name) &&
-         !fact.address.is_link_local() && !fact.address.is_loopback();
+  return fact.aside.empty() && !fact.address.is_link_local() && !fact.address.is_loopback();
 }
 
 bool only_excludes(std::string_view names) {
@@ -198,17 +197,18 @@ Result<std::vector<Interface>> find_interfaces(const std::string& ifname_list,
                "choose one with COLLCTL_SOCKET_IFNAME");
 }
 
+Result<std::vector<Interface>> bootstrap_interfaces(const std::string& names,
+                                                    const std::string& family,
+                                                    const Address& root) {
+  if (!root.is_loopback() || !names.empty()) return find_interfaces(names, family, &root);
+  Address here = root;
+  here.set_port(0);
+  return std::vector<Interface>{{"lo", here, here.family() == AF_INET ? 8 : 128}};
+}
+
 Result<Interface> bootstrap_interface(const std::string& names, const std::string& family,
                                       const Address& root) {
-  if (root.is_loopback() && names.empty()) {
-    Address here = root;
-    here.set_port(0);
-    return Interface{"lo", here, here.family() == AF_INET ? 8 : 128};
-  }
-  COLL_ASSIGN(auto found, find_interfaces(names, family, &root, 1));
-  if (found.empty())
-    return Error(ErrorCode::unavailable, "no network interface for the bootstrap",
-                 "choose one with COLLCTL_SOCKET_IFNAME");
+  COLL_ASSIGN(auto found, bootstrap_interfaces(names, family, root));
   return found[0];
 }
 

@@ -34,8 +34,11 @@ bool name_matches(std::string_view list, std::string_view name);
 std::vector<Interface> choose_interfaces(const std::vector<InterfaceFact>& facts,
                                          const InterfaceFilter& filter);
 
-// Where a rank listens for the others whose root is at `root`: on loopback where the root is there
-// and no names are given, else the best of find_interfaces. Error: unavailable.
+// Where a rank may listen for the others whose root is at `root`, best first: loopback alone where
+// the root is there and no names are given, else as find_interfaces; not empty. Error: unavailable.
+Result<std::vector<Interface>> bootstrap_interfaces(const std::string& names,
+                                                    const std::string& family, const Address& root);
+// The best of them.
 Result<Interface> bootstrap_interface(const std::string& names, const std::string& family,
                                       const Address& root);
 

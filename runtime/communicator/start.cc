@@ -99,8 +99,9 @@ Status Communicator::Start::join() {
     COLL_ASSIGN(s_.networks, transport::find_networks(s_.settings.net, s_.hash));
     COLL_TRY(find_tuner());
   }
-  COLL_ASSIGN(const Interface interface,
-              bootstrap_interface(s_.settings.interfaces, s_.settings.family, id_.root_address()));
+  COLL_ASSIGN(const auto matching,
+              bootstrap_interfaces(s_.settings.interfaces, s_.settings.family, id_.root_address()));
+  const Interface& interface = matching[0];
   s_.bootstrap_at = interface.address;
   s_.bootstrap_at.set_port(0);
   Bootstrap::Options o;
@@ -119,7 +120,7 @@ Status Communicator::Start::join() {
     s.errors.fail(why, false);
     s.bootstrap->announce_abort(start_aborted(why, s.rank, base::host_name()));
   });
-  COLL_TRY(start_proxy(interface));
+  COLL_TRY(start_proxy(matching));
   const transport::NetPresence& networks = s_.networks;
   if (!networks.devices.empty())
     COLL_INFO(net, "NET/{} : Using {} ; OOB {}:{}<0>", networks.network, networks.devices,
@@ -132,7 +133,8 @@ Status Communicator::Start::join() {
 }
 
 // A listener on every interface that sockets may use.
-Status Communicator::Start::start_proxy(const Interface& first) {
+Status Communicator::Start::start_proxy(const std::vector<Interface>& matching) {
+  const Interface& first = matching[0];
   ProxyEngine::Options p;
   p.secret = id_.secret;
   p.abort_word = s_.errors.abort_word();
@@ -145,10 +147,7 @@ Status Communicator::Start::start_proxy(const Interface& first) {
   if (s_.size > 1) {
     const std::string& names = s_.settings.interfaces;
     const Address& root = id_.root_address();
-    if (!first.address.is_loopback()) {
-      COLL_ASSIGN(const auto matching, find_interfaces(names, s_.settings.family, &root));
-      all = data_interfaces(matching, first, !names.empty(), root);
-    }
+    all = data_interfaces(matching, first, !names.empty(), root);
     p.listen_at = first.address;
     for (size_t i = 1; i < all.size(); ++i) p.also_listen_at.push_back(all[i].address);
   }

@@ -29,7 +29,7 @@ class Communicator::Start {
   // start.cc, in this order
   Status join();
   Status exchange_facts();
-  Status start_proxy(const Interface& first);
+  Status start_proxy(const std::vector<Interface>& matching);
   void describe_networks(RankFacts& facts) const;
   Status find_tuner();
   Status check_settings(std::span<const RankFacts> all_facts);

@@ -1,5 +1,7 @@
 #include "runtime/bootstrap/interfaces.h"
 
+#include "base/host_devices.h"
+
 #include "tests/catch.h"
 
 namespace bootstrap_interfaces_tests {
@@ -17,7 +19,8 @@ Address at(const std::string& host) {
 }
 
 InterfaceFact fact(const char* name, const char* address, const char* mask, bool up = true) {
-  return {name, at(address), at(mask), up};
+  // As judge_interfaces says of a name.
+  return {name, at(address), at(mask), up, base::is_inner_interface(name) ? "by its name" : ""};
 }
 
 const char* const kMask6 = "ffff:ffff:ffff:ffff::";
