@@ -58,7 +58,21 @@ constexpr std::string_view kForeign[] = {"nvls", "nvlstree", "pat", "collnetdire
 }  // namespace
 
 NcclList nccl_list(const std::string& text) {
-  if (text.find(':') != std::string::npos) return {"", text};
+  // "ring,tree;allgather:ring": what has no name of a collective is for all others.
+  if (text.find_first_of(":;") != std::string::npos) {
+    NcclList found;
+    for (size_t at = 0; at <= text.size();) {
+      const size_t end = std::min(text.find(';', at), text.size());
+      const std::string part = text.substr(at, end - at);
+      at = end + 1;
+      NcclList one{"", part};
+      if (part.find(':') == std::string::npos) one = nccl_list(part);
+      if (!one.ours.empty()) found.ours = one.ours;
+      if (!one.left_out.empty())
+        found.left_out += (found.left_out.empty() ? "" : ";") + one.left_out;
+    }
+    return found;
+  }
   const std::string list = normal(text);
   const size_t first = list.starts_with('^') ? 1 : 0;
   NcclList found;

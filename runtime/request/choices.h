@@ -25,7 +25,8 @@ struct Choices {
 Result<Choices> parse_choices(const std::string& algo, const std::string& proto, int channels);
 
 // A list from NCCL_ALGO or NCCL_PROTO: what of it is for the algorithms here (empty: all are
-// allowed), and the words that only NCCL knows, of its per-collective form ("allreduce:tree") all.
+// allowed), and what is left out: the words that only NCCL knows, and of its per-collective form
+// ("ring;allreduce:tree") all that names a collective.
 struct NcclList {
   std::string ours, left_out;
 };

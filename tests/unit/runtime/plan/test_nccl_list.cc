@@ -24,6 +24,8 @@ TEST_CASE("what only NCCL has is left out of its list, and named") {
   CHECK(both("Ring,Tree,NVLS") == "ring,tree | nvls");
   CHECK(both("NVLS") == " | nvls");
   CHECK(both("allreduce:tree;broadcast:ring") == " | allreduce:tree;broadcast:ring");
+  CHECK(both("ring,nvls;allgather:tree") == "ring | nvls;allgather:tree");
+  CHECK(both("^tree;allreduce:ring") == "^tree | allreduce:ring");
 }
 
 TEST_CASE("what neither knows stays in the list and is an error") {
