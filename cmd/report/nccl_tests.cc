@@ -17,6 +17,16 @@ std::string fitted(double value, size_t width) {
 
 // A placement that was not measured has all its columns, in digits: readers drop lines without
 // them. The header says what its zeros are.
+bool repeats_place(const BenchSpec& spec) {
+  return spec.in_place == InPlace::both && !has_in_place_form(spec.collective);
+}
+
+// Of an operation without an in-place form, whose readers look at those columns all the same.
+Timing repeated(Timing t) {
+  t.wrong = -1;
+  return t;
+}
+
 std::string timing_there(const Timing& t) {
   return format("  {:>7}  {:>6}  {:>6}  {:>6}", fitted(t.time_us, 7), fitted(t.algbw_GBps, 6),
                 fitted(t.busbw_GBps, 6), t.wrong >= 0 ? format("{:g}", double(t.wrong)) : "N/A");
@@ -108,11 +118,12 @@ std::string nccl_tests_header(const BenchReport& report) {
     text += format("#  Rank {:2} Group {:2} Pid {:6} on {:>10} device {:2} [{}] {}\n", i,
                    ranks[i].group, ranks[i].pid, ranks[i].host, ranks[i].device, ranks[i].bus,
                    ranks[i].name);
-  const bool in_place =
-      spec.in_place != InPlace::out_of_place && has_in_place_form(spec.collective);
-  if (!in_place || spec.in_place == InPlace::in_place)
+  if (repeats_place(spec))
+    text += format("# note: {} has no in-place form here, its in-place columns repeat the others\n",
+                   name_of(spec.collective));
+  else if (spec.in_place != InPlace::both)
     text += format("# note: nothing was measured {} place, its figures are 0.00\n",
-                   in_place ? "out of" : "in");
+                   spec.in_place == InPlace::in_place ? "out of" : "in");
   if (header.groups.size() > 1)
     text += format("# note: {} groups (--split {}), figures are of the slowest at each size\n",
                    header.groups.size(), header.split);
@@ -124,10 +135,11 @@ std::string nccl_tests_header(const BenchReport& report) {
 
 std::string nccl_tests_row(const BenchReport& report, const BenchRow& row) {
   if (!is_shown(report, row)) return "";
-  return format("{:12}  {:12}  {:>8}  {:>6}  {:6}{}{}\n", row.bytes, row.count,
-                kernels::row_of(row.type).nccl_tests_name,
-                row.has_op ? kernels::name_of(row.op) : "none", row.root,
-                timing_there(row.out_of_place), timing_there(row.in_place));
+  return format(
+      "{:12}  {:12}  {:>8}  {:>6}  {:6}{}{}\n", row.bytes, row.count,
+      kernels::row_of(row.type).nccl_tests_name, row.has_op ? kernels::name_of(row.op) : "none",
+      row.root, timing_there(row.out_of_place),
+      timing_there(repeats_place(report.spec) ? repeated(row.out_of_place) : row.in_place));
 }
 
 std::string nccl_tests_footer(const BenchReport& report, const Verdict& verdict) {

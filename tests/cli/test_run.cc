@@ -307,7 +307,7 @@ TEST_CASE("readers of nccl-tests find rows, columns and the mean", "[cli]") {
     std::istringstream in(line);
     return std::vector<std::string>(std::istream_iterator<std::string>(in), {});
   };
-  // All-to-all is not measured in place: its row still has all its columns.
+  // All-to-all is not measured in place: its row still has all its columns, with figures.
   for (const char* op : {"allreduce", "broadcast", "alltoall"}) {
     INFO(op);
     const Ran ran = run_collctl(
@@ -334,6 +334,7 @@ TEST_CASE("readers of nccl-tests find rows, columns and the mean", "[cli]") {
       REQUIRE(parts.size() == 13);
       CHECK(std::stod(parts.at(13 - time)) >= 0);
       CHECK(std::stod(parts.at(13 - busbw)) >= 0);
+      CHECK(std::stod(parts.at(13 - time + 4)) > 0);  // in place
       ++rows;
     }
     CHECK(rows == 3);

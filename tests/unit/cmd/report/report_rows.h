@@ -102,7 +102,7 @@ struct Captured {
 };
 template <class Feed>
 Captured capture(const OutputOptions& output, const JobOutcome& outcome, Feed feed,
-                 const char* out_path = nullptr) {
+                 const char* out_path = nullptr, BenchSpec spec = {}) {
   Folder folder;
   const std::string out = out_path != nullptr ? out_path : folder.file("out");
   const std::string err = folder.file("err");
@@ -110,7 +110,6 @@ Captured capture(const OutputOptions& output, const JobOutcome& outcome, Feed fe
   const Fd err_fd(::open(err.c_str(), O_CREAT | O_WRONLY, 0600));
   REQUIRE(out_fd);
   Console console(out_fd.get(), err_fd.get());
-  BenchSpec spec;
   spec.max_bytes = 16;
   Reporter reporter(console, output, spec, true);
   feed(reporter);

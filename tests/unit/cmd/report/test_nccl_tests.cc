@@ -10,13 +10,16 @@ using namespace collctl::cmd::testing;
 namespace {
 
 Captured nccl_tests(const JobOutcome& outcome, const std::vector<BenchRow>& rows,
-                    const BenchHeader& header = header_of(2)) {
+                    const BenchHeader& header = header_of(2), const BenchSpec& spec = {}) {
   OutputOptions output;
   output.format = Format::nccl_tests;
-  return capture(output, outcome, [&](Reporter& reporter) {
-    reporter.header(header);
-    for (const BenchRow& r : rows) reporter.row(r);
-  });
+  return capture(
+      output, outcome,
+      [&](Reporter& reporter) {
+        reporter.header(header);
+        for (const BenchRow& r : rows) reporter.row(r);
+      },
+      nullptr, spec);
 }
 
 }  // namespace
@@ -73,6 +76,21 @@ TEST_CASE("the form of nccl-tests: cores, other types, wrong data, what was not 
   CHECK(run.out.find("          16             4      half    none       1  1.2e+08    0.01    0.01"
                      "       3     0.00    0.00    0.00     N/A\n") != std::string::npos);
   CHECK(run.out.find("# Out of bounds values : 1 FAILED\n") != std::string::npos);
+}
+
+TEST_CASE(
+    "the form of nccl-tests: without an in-place form its columns repeat the others, unchecked",
+    "[cmd]") {
+  BenchSpec spec;
+  spec.collective = kernels::Collective::all_to_all;
+  spec.in_place = InPlace::both;
+  BenchRow r = row(16, 12.3, 0.01);
+  r.in_place = {};
+  const Captured run = nccl_tests({}, {r}, header_of(2), spec);
+  CHECK(run.out.find("# note: alltoall has no in-place form here, its in-place columns repeat the "
+                     "others\n") != std::string::npos);
+  CHECK(run.out.find("    12.30    0.01    0.01       0    12.30    0.01    0.01     N/A\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("the form of nccl-tests: a run that broke off has rows and no conclusion", "[cmd]") {
