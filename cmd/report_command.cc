@@ -56,7 +56,8 @@ Result<int> report_command(const ParsedLine& line, Console& console) {
     text = std::move(saved.text);
     shown.document = std::move(saved.document);
     shown.exit_code = saved.judged.exit_code;
-    runs.push_back({path, shown.document.title, std::move(saved.judged), std::move(saved.bench)});
+    runs.push_back({path, shown.document.title, std::move(saved.judged), std::move(saved.bench),
+                    std::move(saved.paths)});
   }
   if (runs.size() > 1) {
     shown = line.has("diff") ? diff_runs(runs[0], runs[1], line.number("below", 0.9), width)

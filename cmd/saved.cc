@@ -54,6 +54,7 @@ Status fill_rails(Saved& saved, const SavedStyle& style) {
   RailsFindings found = judge_rails(report, below);
   found.checks = saved.judged.checks;  // with hosts that took no part
   found.culprits = saved.judged.culprits;
+  saved.paths = rails_paths(report, found);
   const Verdict& verdict = saved.judged.verdict;
   const RailsTextStyle narrow{.below = below, .width = width_of(style)};
   saved.text = rails_text(report, found, verdict, narrow);
@@ -91,6 +92,7 @@ Status fill_check(Saved& saved, const SavedStyle& style) {
   COLL_ASSIGN(const std::string picture, machine_picture(report));
   saved.document = check_document(report, saved.judged.verdict, picture);
   saved.document.json = json;
+  saved.paths = report.paths;
   saved.text = check_text(report, saved.judged.verdict, int(width_of(style)));
   return {};
 }
@@ -264,7 +266,7 @@ Result<Saved> read_saved(const std::string& text, const SavedStyle& style) {
     return Error(ErrorCode::usage, "it is about a run that broke off before anything was measured")
         .within(judged.verdict.error()->chain());
   COLL_ASSIGN(const Kind* const kind, kind_of(judged.schema));
-  Saved saved{.text = {}, .document = {}, .judged = std::move(judged), .bench = {}};
+  Saved saved{.text = {}, .document = {}, .judged = std::move(judged), .bench = {}, .paths = {}};
   saved.document.json = json;
   saved.document.rows = kind->rows;
   COLL_TRY(kind->fill(saved, style));

@@ -18,6 +18,7 @@ struct Saved {
   Document document;
   Judgement judged;
   std::optional<BenchReport> bench;
+  PathMatrix paths = {};
 };
 // One document, or the lines of a .jsonl. Errors: usage, naming what was expected.
 Result<Saved> read_saved(const std::string& text, const SavedStyle& style);

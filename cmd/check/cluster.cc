@@ -219,6 +219,7 @@ class Measured {
     if (report.closing && !report.closing->busy.empty()) {
       const BusyHost& busy = report.closing->busy.front();
       if (all_.status == FindingStatus::pass) all_.status = FindingStatus::warn;
+      if (all_.status == FindingStatus::warn && !busy.own_limit) all_.reason = kBusyHost;
       all_.message +=
           format("{}{} {}: {}", all_.message.empty() ? "" : "; ", busy.host,
                  busy.own_limit ? "was held back" : "was busy, so its time says little", busy.why);

@@ -91,6 +91,7 @@ void judge_collective(const NodeJob& job, Finding& all, NodeResult& result) {
   if (saved->report.closing)
     for (const BusyHost& busy : saved->report.closing->busy)
       (busy.own_limit ? result.held_back : result.busy) = busy.why;
+  if (all.code == ErrorCode{} && !result.busy.empty()) all.reason = kBusyHost;
   if (!saved->verdict.error() && !job.optional) result.report = std::move(saved->report);
 }
 
@@ -151,6 +152,8 @@ void judge_memory(const NodeJob& job, Finding& all, NodeResult& result) {
                  host ? "its memory" : "GPU " + row.device),
           host ? "test its memory (edac-util, memtester)" : "run dcgmi diag -r 3 on this GPU");
     judge_floor(job, row, host ? models : std::vector{row.model}, finding, judged);
+    if (!row.busy.empty()) result.busy = row.busy;
+    if (!row.busy.empty() && finding.code == ErrorCode{}) finding.reason = kBusyHost;
     result.findings.push_back(std::move(finding));
     const NodeResult::Speed speed{row.GBps, host ? "" : row.device};
     const auto [at, fresh] = result.speeds.try_emplace(what, speed);

@@ -28,6 +28,9 @@ struct Subject {
   auto operator<=>(const Subject&) const = default;
 };
 
+// Reason of a finding whose figure says little, as others had its host meanwhile; also of a pass.
+inline constexpr const char* kBusyHost = "busy";
+
 struct Finding {
   std::string name;  // of the check
   Subject at = {};

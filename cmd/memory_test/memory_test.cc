@@ -9,7 +9,9 @@
 #include "base/format.h"
 #include "base/host_devices.h"
 #include "base/host_facts.h"
+#include "base/host_limits.h"
 #include "base/json_record.h"
+#include "cmd/measure/closing.h"
 #include "transport/device/device.h"
 
 namespace collctl::cmd {
@@ -62,11 +64,16 @@ Result<MemoryRow> measure_host() {
     for (std::thread& thread : list) thread.join();  // each ends by its own deadline
   };
   all([](HostCopy& share, int number) { share.prepare(number); });
+  const base::HostLoad before = base::host_load();
   const int64_t began = now_ns();
   const auto until = base::Deadline::after_seconds(kMeasuredSeconds);
   all([&](HostCopy& share, int) { share.run(until); });
   const double seconds = double(now_ns() - began) / 1e9;
   MemoryRow row{.device = "host", .what = "copy"};
+  // Its own cgroup's quota is the host's fault.
+  base::HostLoad after = base::host_load();
+  after.throttled_times = before.throttled_times;
+  row.busy = busy_reason(before, after, threads, after.own_s - before.own_s);
   for (const HostCopy& share : shares) {
     row.GBps += 2 * double(share.bytes * share.copies) / seconds / 1e9;
     row.wrong = row.wrong || share.wrong;
@@ -145,6 +152,7 @@ static void fields(JsonRecord& io, MemoryRow& row) {
   io.field("what", row.what, 64);
   io.field("GBps", row.GBps, 0, 1e9);
   io.field("wrong", row.wrong);
+  io.unless_empty("busy", row.busy);
 }
 
 static void fields(JsonRecord& io, MemoryReport& report) {

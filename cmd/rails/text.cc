@@ -225,6 +225,7 @@ PathMatrix rails_paths(const RailsReport& report, const RailsFindings& found) {
     if (report.one_host && h > 0) continue;
     for (const RailsNic& nic : report.hosts[h].nics)
       paths.ends.push_back(report.hosts[h].host + " " + nic.name);
+    if (!report.hosts[h].busy.empty()) paths.busy.push_back(report.hosts[h].host);
   }
   paths.GBps.assign(paths.ends.size(), std::vector<double>(paths.ends.size(), kNotTried));
   for (const auto& pair : report.pairs) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cmd/report/document_file.h"
+#include "cmd/report/paths.h"
 #include "cmd/report/read.h"
 
 namespace collctl::cmd {
@@ -15,6 +16,7 @@ struct ComparedRun {
   std::string title;  // what it is
   Judgement judged;
   std::optional<BenchReport> bench;
+  PathMatrix paths = {};
 };
 
 struct Compared {
@@ -25,8 +27,11 @@ struct Compared {
 // All of them: least, median and most of each timing, each failure with the number of runs that it
 // is in. Ends as the worst of them.
 Compared merge_runs(const std::vector<ComparedRun>& runs, size_t width);
-// Timings of both with their ratio, findings that came and went. Slower than `below` times the
-// first and a failure that came are failures; what only the first measured is not tested.
+// diff.cc. Timings of both with their ratio, paths pair by pair, findings that came and went; the
+// worst first. Less than `below` times the first, and less than figures of its kind scatter by
+// between the two, is slower: a failure, as one that came. What was spoilt by a busy host counts
+// below a fifth; what happened once (connections in us) is listed and not judged. What only the
+// first measured is not tested.
 Compared diff_runs(const ComparedRun& was, const ComparedRun& is, double below, size_t width);
 
 }  // namespace collctl::cmd

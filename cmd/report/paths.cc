@@ -47,6 +47,7 @@ std::vector<size_t> ends_to_draw(const PathMatrix& paths) {
 void fields(JsonRecord& io, PathMatrix& paths) {
   io.field("ends", paths.ends);
   io.field("GBps", paths.GBps, JsonRecord::kMostEntries);
+  if (io.has("busy", !paths.busy.empty())) io.field("busy", paths.busy);
   const size_t count = paths.ends.size();
   const auto fits = [&](const std::vector<double>& row) { return row.size() == count; };
   if (io.status() &&
@@ -61,6 +62,9 @@ void add_paths(PathMatrix& paths, const PathMatrix& more) {
     place.push_back(size_t(known - paths.ends.begin()));
     if (known == paths.ends.end()) paths.ends.push_back(end);
   }
+  for (const std::string& host : more.busy)
+    if (std::find(paths.busy.begin(), paths.busy.end(), host) == paths.busy.end())
+      paths.busy.push_back(host);
   paths.GBps.resize(paths.ends.size());
   for (auto& row : paths.GBps) row.resize(paths.ends.size(), kNotTried);
   for (size_t i = 0; i < place.size(); ++i)

@@ -11,11 +11,13 @@ inline constexpr double kNotTried = -1;
 struct PathMatrix {
   std::vector<std::string> ends;          // "node01 eth0"
   std::vector<std::vector<double>> GBps;  // by sender, then by receiver; 0: nothing passes
+  std::vector<std::string> busy = {};     // hosts that others had meanwhile
 };
 // Reading fails unless it is square.
 void fields(JsonRecord& io, PathMatrix& paths);
 
-// Takes over what was not tried before; of the same path the first value stays.
+// Takes over what was not tried before; of the same path the first value stays. Busy is a host that
+// was so in any of them.
 void add_paths(PathMatrix& paths, const PathMatrix& more);
 // Nothing passed between two hosts, whose ends begin with their names: where nothing was measured.
 void add_broken_path(PathMatrix& paths, const std::string& from, const std::string& to);

@@ -1,0 +1,358 @@
+// One saved run against another. A figure is slower when it has less than `below` of what it was
+// and less than figures of its kind scatter by from the one run to the other, so that the noise of
+// short measurements is no finding; a kind is slower as a whole when its median is, beyond doubt.
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "base/format.h"
+#include "cmd/judge/json.h"
+#include "cmd/judge/text.h"
+#include "cmd/measure/timing.h"
+#include "cmd/report/figures.h"
+#include "cmd/text/sizes.h"
+#include "cmd/text/table.h"
+
+namespace collctl::cmd {
+namespace {
+
+// Of a check that has the matrix of paths, too.
+const char* const kMedianOfPaths = "pairs/paths";
+constexpr double kSpoiltBelow = 0.2;  // no busy host explains less
+constexpr double kScatters = 3.5;     // deviations; of a few hundred healthy figures none is beyond
+constexpr double kSure = 3;           // standard errors of a median
+constexpr double kLeastRatio = 1e-6;  // what no byte passes any more has none
+
+struct Row {
+  FigureKey key;
+  Figure was, is;
+  double ratio = 0, limit = 0;  // less than the limit is slower
+  bool slower = false, folded = false, spoilt = false;
+};
+
+// Figures of one kind that are all slower, or a host's paths of one direction: told once.
+struct Fold {
+  std::string name, unit;
+  std::vector<double> was, is, ratios;
+};
+
+// What at least half of the values are not above. None: 0.
+double lower_median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + ptrdiff_t((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// By how much values of a normal distribution deviate, from the median of the deviations: a few
+// that are far away do not change it.
+double deviation(const std::vector<double>& values, double from) {
+  std::vector<double> far;
+  for (const double value : values) far.push_back(std::fabs(value - from));
+  return 1.4826 * lower_median(std::move(far));
+}
+
+class Diff {
+ public:
+  Diff(const ComparedRun& was, const ComparedRun& is, double below, size_t width)
+      : was_(was), is_(is), below_(below), width_(width) {}
+  Compared run();
+
+ private:
+  void pair_up(const Figures& before, const Figures& after);
+  void judge();
+  void judge_kind(const std::string& name, const std::vector<Row*>& rows);
+  void fold_paths();
+  void fold(std::string name, const std::vector<Row*>& rows);
+  void tell_findings();
+  void failures_of(const ComparedRun& a, const ComparedRun& b, std::vector<Finding>& list) const;
+  void write_rows(JsonWriter& json, const char* name, const std::vector<Row>& rows) const;
+  std::string table() const;
+  std::string counts() const;
+  std::vector<std::string> summary() const;
+  const char* change(double ratio, bool slower) const {
+    return slower ? "slower" : ratio > 1 / std::max(below_, 0.01) ? "faster" : "";
+  }
+  size_t slower() const {
+    return size_t(std::count_if(rows_.begin(), rows_.end(), [](const Row& r) { return r.slower; }));
+  }
+
+  const ComparedRun &was_, &is_;
+  const double below_;
+  const size_t width_;
+  std::vector<Row> rows_, once_;
+  std::vector<Fold> folds_;
+  std::vector<std::string> missing_;
+  std::vector<Finding> came_, went_, findings_;
+};
+
+void Diff::pair_up(const Figures& before, const Figures& after) {
+  for (const auto& [key, old] : before) {
+    const auto at = after.find(key);
+    if (at == after.end() || at->second.unit != old.unit) {
+      missing_.push_back(key.first + (key.second == 0 ? "" : " " + human_bytes(key.second)));
+      continue;
+    }
+    const Figure& now = at->second;
+    // A path that had nothing before cannot have less.
+    if (old.number <= 0 || (now.number <= 0 && old.from.empty())) continue;
+    Row row{.key = key, .was = old, .is = now};
+    row.ratio = old.less_is_better() ? old.number / now.number : now.number / old.number;
+    row.spoilt = old.spoilt || now.spoilt;
+    row.limit = row.spoilt ? std::min(below_, kSpoiltBelow) : below_;
+    (old.once ? once_ : rows_).push_back(std::move(row));
+  }
+}
+
+void Diff::judge() {
+  std::map<std::pair<std::string, bool>, std::vector<Row*>> kinds;
+  for (Row& row : rows_) kinds[{row.was.kind, row.spoilt}].push_back(&row);
+  for (const auto& [kind, rows] : kinds) judge_kind(kind.first, rows);
+}
+
+void Diff::judge_kind(const std::string& name, const std::vector<Row*>& rows) {
+  std::vector<double> logs;
+  for (const Row* row : rows) logs.push_back(std::log(std::max(row->ratio, kLeastRatio)));
+  const double limit = std::log(std::max(rows.front()->limit, kLeastRatio));
+  const double usual = median(logs);
+  const double doubt = kSure * 1.2533 * deviation(logs, usual) / std::sqrt(double(rows.size()));
+  if (rows.size() > 1 && usual + doubt < limit) {
+    std::vector<Row*> slow;
+    for (Row* row : rows)
+      if (row->ratio < row->limit) slow.push_back(row);
+    for (Row* row : slow) row->slower = true;
+    if (slow.size() > 1) fold(name, slow);
+    return;
+  }
+  // One alone says nothing of how it scatters.
+  const double scatter = rows.size() > 1 ? kScatters * deviation(logs, 0) : 0;
+  for (Row* row : rows) {
+    row->limit *= std::exp(-scatter);
+    row->slower = row->ratio < row->limit;
+  }
+}
+
+void Diff::fold(std::string name, const std::vector<Row*>& rows) {
+  Fold& made = folds_.emplace_back(Fold{std::move(name), rows.front()->was.unit, {}, {}, {}});
+  for (Row* row : rows) {
+    row->folded = true;
+    made.was.push_back(row->was.number);
+    made.is.push_back(row->is.number);
+    made.ratios.push_back(row->ratio);
+  }
+}
+
+// Of a host most of whose paths of one direction are slower these are one line.
+void Diff::fold_paths() {
+  std::map<std::pair<std::string, bool>, std::vector<Row*>> all;
+  for (Row& row : rows_) {
+    if (row.was.from.empty()) continue;
+    all[{row.was.from, true}].push_back(&row);
+    all[{row.was.to, false}].push_back(&row);
+  }
+  for (const auto& [end, rows] : all) {
+    std::vector<Row*> slow;
+    for (Row* row : rows)
+      if (row->slower && !row->folded) slow.push_back(row);
+    if (slow.size() > 1 && 2 * slow.size() > rows.size())
+      fold(format("paths {} {}, {} of {}", end.second ? "from" : "to", end.first, slow.size(),
+                  rows.size()),
+           slow);
+  }
+}
+
+void Diff::failures_of(const ComparedRun& a, const ComparedRun& b,
+                       std::vector<Finding>& list) const {
+  for (const Finding& finding : a.judged.checks) {
+    if (!fails(finding)) continue;
+    const bool both =
+        std::any_of(b.judged.checks.begin(), b.judged.checks.end(), [&](const Finding& other) {
+          return fails(other) && name_of_finding(other) == name_of_finding(finding);
+        });
+    if (!both) list.push_back(finding);
+  }
+}
+
+void Diff::tell_findings() {
+  findings_ = came_;
+  const auto tell = [&](const std::string& what, const std::string& unit, double was, double is,
+                        double expected) {
+    Finding& finding = findings_.emplace_back(Finding{.name = "slower"});
+    finding.reason = "slower";
+    finding.measured = format("{:.6g}", is);
+    finding.expected = format("{:.6g}", expected);
+    finding.unit = unit;
+    finding.fail(ErrorCode::failed,
+                 format("{}: {} {}, was {}", what, four_digits(is), unit, four_digits(was)));
+  };
+  for (const Fold& one : folds_) {
+    const double was = median(one.was);
+    tell(one.name + ", in the median", one.unit, was, median(one.is),
+         one.unit == "us" ? was / below_ : below_ * was);
+  }
+  for (const Row& row : rows_)
+    if (row.slower && !row.folded)
+      tell(format("{} {}", row.key.first, size_text(row.key)), row.was.unit, row.was.number,
+           row.is.number,
+           row.was.less_is_better() ? row.was.number / row.limit : row.limit * row.was.number);
+}
+
+void Diff::write_rows(JsonWriter& json, const char* name, const std::vector<Row>& rows) const {
+  json.key(name).begin_array();
+  for (const Row& row : rows) {
+    json.begin_object();
+    write_key(json, row.key, row.was);
+    json.field("was", row.was.number).field("is", row.is.number).field("ratio", row.ratio);
+    if (!row.was.once) json.field("slower", row.slower).field("limit", row.limit);
+    if (row.spoilt) json.field("spoilt", true);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+std::string Diff::table() const {
+  std::vector<TableColumn> columns{{.title = "what", .left = true},
+                                   {.title = "size"},
+                                   {.title = "was"},
+                                   {.title = "is"},
+                                   {.title = "ratio"},
+                                   {.title = "change", .left = true},
+                                   {.title = "unit", .left = true}};
+  const auto add = [&](const std::string& what, const std::string& size, double was, double is,
+                       double ratio, const char* how, const std::string& unit) {
+    const std::string cells[] = {what, size, four_digits(was), four_digits(is), ratio_text(ratio),
+                                 how,  unit};
+    for (size_t c = 0; c < columns.size(); ++c) columns[c].cells.push_back(cells[c]);
+  };
+  for (const Fold& one : folds_)
+    add(one.name, "-", median(one.was), median(one.is), median(one.ratios), "slower", one.unit);
+  for (const Row& row : rows_) {
+    // Of many paths only those that changed.
+    const char* how = change(row.ratio, row.slower);
+    if (row.folded || row.spoilt > row.slower || (!row.was.from.empty() && *how == 0)) continue;
+    add(row.key.first, size_text(row.key), row.was.number, row.is.number, row.ratio, how,
+        row.was.unit);
+  }
+  return columns[0].cells.empty() ? "" : "#\n" + table_text(columns, {"change"}, width_);
+}
+
+std::string Diff::counts() const {
+  std::string text;
+  size_t paths = 0, spoilt = 0;
+  double logs = 0, least = below_;
+  std::string widest;
+  for (const Row& row : rows_) {
+    paths += !row.was.from.empty() && !row.spoilt && *change(row.ratio, row.slower) == 0;
+    spoilt += row.spoilt;
+    logs += std::log(std::max(row.ratio, kLeastRatio));
+    if (!row.spoilt && row.limit < least) {
+      least = row.limit;
+      widest = row.was.kind;
+    }
+  }
+  if (paths > 0)
+    text += format("# {} paths within {:g} of what they were are not shown\n", paths, below_);
+  if (!widest.empty())
+    text += format("# {} scatter so much that less than {:.2g} of one counts, not {:g}\n", widest,
+                   least, below_);
+  if (spoilt > 0)
+    text += format(
+        "# {} figures were spoilt, as others had the host meanwhile: only less than {:g} counts\n",
+        spoilt, std::min(below_, kSpoiltBelow));
+  if (!once_.empty()) {
+    std::vector<double> ratios;
+    for (const Row& row : once_) ratios.push_back(row.ratio);
+    text += format(
+        "# {} single connections are not judged: ratios from {:.2f} to {:.2f}, median {:.2f}\n",
+        once_.size(), *std::min_element(ratios.begin(), ratios.end()),
+        *std::max_element(ratios.begin(), ratios.end()), median(ratios));
+  }
+  if (!rows_.empty())
+    text += format(
+        "# {} of {} timings are slower than {:g} of what they were; geometric mean of "
+        "the ratios {:.3f}\n",
+        slower(), rows_.size(), below_, std::exp(logs / double(rows_.size())));
+  return text;
+}
+
+std::vector<std::string> Diff::summary() const {
+  std::vector<std::string> lines;
+  if (!came_.empty()) lines.push_back(format("{} failed that did not before", came_.size()));
+  if (slower() > 0) lines.push_back(format("{} of {} timings are slower", slower(), rows_.size()));
+  if (!findings_.empty() && findings_.back().status == FindingStatus::not_tested)
+    lines.push_back(findings_.back().message);
+  return lines;
+}
+
+Compared Diff::run() {
+  const bool choices =
+      (was_.bench && has_choices(*was_.bench)) || (is_.bench && has_choices(*is_.bench));
+  Figures before = figures_of(was_, choices), after = figures_of(is_, choices);
+  before.merge(path_figures(was_.paths));
+  after.merge(path_figures(is_.paths));
+  // The matrix says more than its median.
+  if (!was_.paths.ends.empty() && !is_.paths.ends.empty()) {
+    before.erase({kMedianOfPaths, 0});
+    after.erase({kMedianOfPaths, 0});
+  }
+  pair_up(before, after);
+  judge();
+  fold_paths();
+  failures_of(is_, was_, came_);
+  failures_of(was_, is_, went_);
+  tell_findings();
+  const auto worst_first = [](const Row& a, const Row& b) {
+    return std::tuple(!a.slower, a.ratio) < std::tuple(!b.slower, b.ratio);
+  };
+  std::stable_sort(rows_.begin(), rows_.end(), worst_first);
+  std::stable_sort(once_.begin(), once_.end(), worst_first);
+  std::stable_sort(folds_.begin(), folds_.end(), [](const Fold& a, const Fold& b) {
+    return median(a.ratios) < median(b.ratios);
+  });
+  if (!missing_.empty())
+    findings_.emplace_back(Finding{.name = "missing"})
+        .leave_out(
+            format("{} was measured in the first only{}", missing_.front(),
+                   missing_.size() == 1 ? "" : format(", and {} more", missing_.size() - 1)));
+  if (before.empty() && came_.empty() && was_.judged.checks.empty() && is_.judged.checks.empty())
+    findings_.emplace_back(Finding{.name = "nothing"})
+        .leave_out("neither has timings or checks that could be compared");
+  JsonWriter json;
+  json.begin_object().field("schema", "collctl.diff/1").key("was");
+  write_run(json, was_);
+  json.key("is");
+  write_run(json, is_);
+  json.field("below", below_);
+  write_rows(json, "timings", rows_);
+  write_rows(json, "once", once_);
+  JsonRecord io(json);
+  io.field("came", described(came_));
+  io.field("went", described(went_));
+  io.field("missing", missing_);
+  std::string text = run_line("was ", was_) + run_line("is  ", is_);
+  for (const Finding& finding : came_)
+    text += format("came FAIL {}: {}\n", name_of_finding(finding), finding.message);
+  for (const Finding& finding : went_)
+    text += format("went FAIL {}: {}\n", name_of_finding(finding), finding.message);
+  text += table() + counts();
+  Compared made;
+  made.verdict = Verdict(findings_, std::nullopt, summary());
+  made.exit_code = made.verdict.exit_code();
+  text += verdict_text(made.verdict);
+  write_checks(json, findings_, {});
+  write_verdict(json, made.verdict);
+  made.document = {.title = format("{} against {}", is_.name, was_.name),
+                   .json = json.end_object().take() + "\n",
+                   .rows = "timings",
+                   .text = shown(std::move(text)),
+                   .svg = ""};
+  return made;
+}
+
+}  // namespace
+
+Compared diff_runs(const ComparedRun& was, const ComparedRun& is, double below, size_t width) {
+  return Diff(was, is, below, width).run();
+}
+
+}  // namespace collctl::cmd
