@@ -139,6 +139,7 @@ struct BenchRow {
   std::optional<RowTuned> tuned = {};
   int group = -1, group_ranks = 0;  // with --split: which, and of how many ranks
   int ranks = 0;        // that measured it, where others were lost before; 0: as many as began
+  uint64_t warmup = 0;  // operations before the first timed one of a placement, the most
   uint64_t number = 0;  // among all that may be asked for, in the order of measuring
   bool slowest_group = false;  // of those that measured this at the same time
   const Timing& first_timing() const { return out_of_place.measured ? out_of_place : in_place; }

@@ -173,6 +173,7 @@ static void fields(JsonRecord& io, BenchRow& row) {
   io.unless_empty("tuner", row.tuned);
   group_fields(io, row);
   if (io.has("ranks", row.ranks > 0)) io.field("ranks", row.ranks, 1, kMostRankNumber);
+  if (io.has("warmup", row.warmup > 0)) io.field("warmup", row.warmup);
   io.field("number", row.number);
 }
 

@@ -161,7 +161,9 @@ void add_measure_options(std::vector<Option>& t) {
        .fallback = "5",
        .minimum = 0,
        .maximum = 1000000,
-       .help = "untimed iterations before the timed ones"});
+       .help = "untimed iterations before the timed ones",
+       .more = "And as many more as fit into 2 ms, at most 2000: what is used for the first time "
+               "takes longer. 0: none, the first operations are timed."});
   add({.name = "sync",
        .kind = ValueKind::choice,
        .value = "HOW",

@@ -36,6 +36,10 @@ constexpr int kTurns = 5;
 constexpr uint64_t kShortBlockBytes = uint64_t{64} << 20;
 constexpr int64_t kLongShortBlockNs = 100'000'000;
 constexpr int kMostCheckThreads = 8;
+// An operation takes longer while it is new: it maps pages, opens connections, loads kernels, wakes
+// cores. So long it warms up, counted by what its first operations took.
+constexpr int64_t kWarmNs = 2'000'000;
+constexpr int64_t kMostWarming = 2000;
 constexpr int64_t kSettleNs = 5'000'000;
 constexpr int64_t kMostSettling = 100'000;
 
@@ -299,6 +303,7 @@ Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) 
   int turns = this->turns(key);
   const int each_turn = options.iterations + options.warmup;
   if (together_) COLL_TRY(together_->probe(*own, each_turn * (spec_.sync_each ? 2 : 1)));
+  COLL_ASSIGN(half.warmed, warm_up(*own));
   for (int turn = 0; turn < turns; ++turn) {
     const std::unique_ptr<Timed> noted =
         trace_ ? trace_->around(*own, warmups[0], turn * options.iterations,
@@ -323,6 +328,22 @@ Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) 
     if (clocks_) clocks_->look();  // while the GPU is still as it was
   }
   return {};
+}
+
+// The same number of operations on all ranks. None where the user wants to see the first ones.
+Result<uint64_t> BenchRun::warm_up(Timed& timed) {
+  if (spec_.warmup == 0) return 0;
+  const auto some = [&](int64_t count) -> Status {
+    for (int64_t i = 0; i < count; ++i) COLL_TRY(timed.enqueue());
+    return timed.wait();
+  };
+  const int64_t from = now_ns();
+  COLL_TRY(some(spec_.warmup));
+  COLL_ASSIGN(const int64_t slowest, slowest_block(now_ns() - from));
+  const int64_t each = std::max<int64_t>(1, slowest / spec_.warmup);
+  const int64_t more = std::clamp<int64_t>(kWarmNs / each - spec_.warmup, 0, kMostWarming);
+  COLL_TRY(some(more));
+  return uint64_t(spec_.warmup + more);
 }
 
 // The other side works on a thread of its own: after each change of sides ranks may find themselves
@@ -437,6 +458,7 @@ Status BenchRun::report_row(const RowKey& key, const Half& out_of_place, const H
     for (int h = 0; h < 2; ++h) {
       if (!halves[h]->measured) continue;
       *timings[h] = merged(key, *halves[h], samples[h]);
+      row.warmup = std::max(row.warmup, halves[h]->warmed);
       if (checked) timings[h]->wrong = int64_t(wrong[h]);
     }
     sink_.row(row);

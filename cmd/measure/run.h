@@ -40,6 +40,7 @@ class BenchRun {
     std::vector<std::string> variants;  // of that library
     CheckResult check;
     bool measured = false;
+    uint64_t warmed = 0;  // operations before the first timed one
   };
   // By series, turn and rank.
   using AllSamples = std::vector<std::vector<std::vector<Samples>>>;
@@ -76,6 +77,7 @@ class BenchRun {
   // All ranks that run this, of whatever group.
   runtime::Communicator& everyone() const { return together_ ? together_->whole() : communicator_; }
   Result<std::vector<Bytes>> gather_from_everyone(ByteView mine);
+  Result<uint64_t> warm_up(Timed& timed);
   Status settle(const Half& half, std::vector<int>& warmups);
   int replays() const;
   Batch batch() const { return {spec_.grouped, spec_.cuda_graph}; }

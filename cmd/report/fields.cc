@@ -159,6 +159,7 @@ void row_fields(JsonRecord& io, BenchReport& report, BenchRow& row) {
   if (io.has("straight", spec.window)) io.field("straight", row.direct);
   group_fields(io, row);
   if (io.has("ranks", row.ranks > 0)) io.field("ranks", row.ranks, 1, kMostRankNumber);
+  if (io.has("warmup", row.warmup > 0)) io.field("warmup", row.warmup);
   timing_fields(io, "out_of_place", row.out_of_place, spec.sync_each);
   timing_fields(io, "in_place", row.in_place, spec.sync_each);
   if (io.has("expected", row.expected.has_value())) {

@@ -1,5 +1,9 @@
 #include "runtime/window/host_window.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+
 #include "base/log.h"
 #include "runtime/window/shared_file.h"
 #include "runtime/window/shared_parts.h"
@@ -22,6 +26,24 @@ Layout layout_of(const HostWindow::Options& o) {
   return layout;
 }
 
+// Maps the pages that small operations of all ranks take in turn: else each of some hundred
+// operations would wait for a page. Every rank has reserved its part, and none has an operation
+// yet.
+void touch(const kernels::Window& window) {
+  const auto page = uint64_t(::sysconf(_SC_PAGESIZE));
+  const uint64_t bytes = std::min(kernels::kPlacesBytes / uint64_t(window.nranks),
+                                  window.bank_bytes);  // place_in_bank
+  for (int rank = 0; rank < window.nranks; ++rank)
+    for (uint64_t bank = 0; bank < kernels::kWindowBanks; ++bank)
+      for (uint64_t at = 0; at < bytes; at += page) {
+        volatile uint8_t* const byte = window.bank(rank, bank) + at;
+        if (rank == window.rank)
+          *byte = 0;
+        else
+          static_cast<void>(*byte);
+      }
+}
+
 }  // namespace
 
 Result<std::unique_ptr<HostWindow>> HostWindow::make(const Options& o, std::string& why_not,
@@ -33,7 +55,10 @@ Result<std::unique_ptr<HostWindow>> HostWindow::make(const Options& o, std::stri
                                                       .tag = kWindowFdTag ^ o.comm_hash,
                                                       .bootstrap = o.bootstrap},
                                                      why_not, deadline));
-  if (mapped.get() == nullptr) return std::unique_ptr<HostWindow>();
+  std::vector<uint8_t> reserved(size_t(o.nranks));
+  reserved[size_t(o.rank)] = mapped.get() != nullptr ? 1 : 0;
+  COLL_TRY_IN(o.bootstrap->all_gather(reserved.data(), 1, deadline), "window");
+  if (std::count(reserved.begin(), reserved.end(), 0) > 0) return std::unique_ptr<HostWindow>();
   std::unique_ptr<HostWindow> window(new HostWindow);
   window->memory_ = std::move(mapped);
   for (int channel = 0; channel < o.channels; ++channel) {
@@ -47,6 +72,7 @@ Result<std::unique_ptr<HostWindow>> HostWindow::make(const Options& o, std::stri
                                 .pieces = 0,
                                 .rank = o.rank,
                                 .nranks = o.nranks});
+    touch(window->windows_.back());
   }
   COLL_INFO(init, "Window : {} channels, {} bytes of each of {} ranks", o.channels, layout.stride,
             o.nranks);

@@ -28,9 +28,8 @@ class HostWindow {
     uint64_t comm_hash = 0;
     Bootstrap* bootstrap = nullptr;
   };
-  // All ranks together. Null when there is none: `why_not` then says what this rank could not do,
-  // and is empty where another could not. A window that only some ranks have is of no
-  // use: the caller asks all. Errors: the exchange itself failed (lost, deadline).
+  // All ranks together. Null when one rank has none: `why_not` then says what this rank could not
+  // do, and is empty where another could not. Errors: the exchange itself failed (lost, deadline).
   static Result<std::unique_ptr<HostWindow>> make(const Options& options, std::string& why_not,
                                                   Deadline deadline);
 

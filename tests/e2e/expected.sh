@@ -30,6 +30,14 @@ is_code 0
 ran=$(python3 -c "import json; e = json.load(open('$out'))['results'][0]['expected']; print('%.4g' % e['time_us'], e['limited_by'], e['source'], sep='; ')")
 run plan --op allreduce --bytes 1M --json
 is_code 0
+case_is "rows say how long they warmed up; with -w 0 they did not"
+run run -n 2 allreduce -b 8 -e 4K --iters 5 -w 3 --json
+is_code 0
+json "all(r['warmup'] >= 3 for r in d['results'])"
+run run -n 2 allreduce -b 8 -e 4K --iters 5 -w 0 --json
+is_code 0
+json "all('warmup' not in r for r in d['results'])"
+
 if python3 -c "import json, sys; sys.exit(json.load(open('$out')).get('device') != 'cpu')"; then
   planned=$(python3 -c "import json; e = json.load(open('$out'))['choices'][0]['expected']; print('%.4g' % e['time_us'], e['limited_by'], e['source'], sep='; ')")
   [ "$cores" = 1 ] || [ "$ran" = "$planned" ] || fail "run: $ran, plan: $planned"

@@ -77,6 +77,22 @@ size_t mapped_windows() {
   return count;
 }
 
+// KiB of windows that this process has pages of.
+long present_windows() {
+  FILE* maps = std::fopen("/proc/self/smaps", "re");
+  REQUIRE(maps != nullptr);
+  bool window = false;
+  long all = 0, kib = 0;
+  char line[1024];
+  while (std::fgets(line, sizeof line, maps) != nullptr) {
+    const std::string text = line;
+    if (text.find('-') < text.find(':')) window = text.find("collctl-window") != std::string::npos;
+    if (window && std::sscanf(line, "Rss: %ld kB", &kib) == 1) all += kib;
+  }
+  std::fclose(maps);
+  return all;
+}
+
 RankFacts facts(int rank, uint64_t process, uint64_t network) {
   RankFacts c{};
   c.info.rank = rank;
@@ -100,6 +116,15 @@ TEST_CASE("every collective over windows, ranks as threads", "[window]") {
               if (!c.links().empty()) complaints.add("links were made that nobody needs");
             }) == "");
     }
+}
+
+// Each takes another page: what maps them in operations makes hundreds of these slow.
+TEST_CASE("windows begin with the pages that small operations take in turn", "[window]") {
+  auto ranks = job(2, forced("one-shot", 1));
+  REQUIRE(ranks);
+  // Both ranks, as threads, map all banks of both.
+  const uint64_t places = kernels::kWindowBanks * kernels::kPlacesBytes;
+  CHECK(present_windows() >= long(2 * places / 1024));
 }
 
 TEST_CASE("several channels have windows of their own", "[window]") {
