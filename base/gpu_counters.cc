@@ -23,6 +23,9 @@ class GpuCounters {
       for (const int kind : {kNvmlEccCorrected, kNvmlEccUncorrected})
         if (api_.ecc_errors(device_, kind, kNvmlEccVolatile, &wide) == kNvmlSuccess)
           add(kind == kNvmlEccCorrected ? "ecc_corrected" : "ecc_uncorrected", wide);
+    if (api_.ecc_errors != nullptr &&
+        api_.ecc_errors(device_, kNvmlEccUncorrected, kNvmlEccAggregate, &wide) == kNvmlSuccess)
+      add("lifetime_ecc_uncorrected", wide);
     unsigned corrected = 0, uncorrected = 0, pending = 0, failed = 0;
     if (api_.remapped_rows != nullptr &&
         api_.remapped_rows(device_, &corrected, &uncorrected, &pending, &failed) == kNvmlSuccess) {

@@ -193,7 +193,7 @@ void count_xids(const std::string& message, uint64_t from, DeviceCounters& to) {
   to.log_end = std::max(to.log_end, *number + 1);
   constexpr std::string_view kXid = "NVRM: Xid (";
   const size_t xid = message.find(kXid, text);
-  if (*number < from || xid == std::string::npos) return;
+  if (xid == std::string::npos) return;
   const size_t where = xid + kXid.size(), close = message.find("): ", where);
   if (close == std::string::npos || close - where > 64) return;
   std::string device = message.substr(where, close - where);
@@ -203,7 +203,7 @@ void count_xids(const std::string& message, uint64_t from, DeviceCounters& to) {
   const size_t first = close + 3, end = message.find_first_not_of("0123456789", first);
   const auto code = number_in(message.substr(first, end - first));
   if (!code) return;
-  const std::string name = format("xid {}", *code);
+  const std::string name = format("{}xid {}", *number < from ? "earlier_" : "", *code);
   for (DeviceCounter& counter : to.counters)
     if (counter.kind == CounterOf::gpu && counter.device == device && counter.name == name) {
       ++counter.value;

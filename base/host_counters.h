@@ -1,7 +1,8 @@
 // What the devices of this host have counted since they came up: errors, lost packets, repeats,
 // time in which a GPU was slowed down. From the kernel's files, the kernel's log and NVML; nothing
-// is opened for writing or changed, and every file is read in part only. A single value says little
-// (devices are years old); what grew between two readings is what a check looks at. Threads: any.
+// is opened for writing or changed, and every file is read in part only. Most single values say
+// little (devices are years old), and what grew between two readings is what a check looks at; of
+// some (rows to be remapped, Xids of this boot) the value itself is a fault. Threads: any.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -31,7 +32,8 @@ struct DeviceCounters {
 };
 void fields(JsonRecord& io, DeviceCounters& counters);
 
-// `log_from`: Xids of GPUs that are older in the kernel's log do not count; ~0: none counts.
+// `log_from`: Xids of GPUs that are older in the kernel's log, which is this boot's, are told apart
+// ("earlier_xid 79"); ~0: all are.
 // `root`: of the file system, for tests.
 DeviceCounters device_counters(uint64_t log_from, const std::string& root = "");
 

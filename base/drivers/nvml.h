@@ -52,7 +52,8 @@ inline constexpr int kNvmlP2pRead = 0, kNvmlP2pWrite = 1;
 inline constexpr int kNvmlP2pOk = 0;
 inline constexpr int kNvmlClockSm = 1;
 inline constexpr int kNvmlEccCorrected = 0, kNvmlEccUncorrected = 1;
-inline constexpr int kNvmlEccVolatile = 0;  // since the driver was loaded
+inline constexpr int kNvmlEccVolatile = 0;   // since the driver was loaded
+inline constexpr int kNvmlEccAggregate = 1;  // in the GPU's life
 // Errors of an NVLink, and of all of a GPU's.
 inline constexpr int kNvmlLinkReplay = 0, kNvmlLinkRecovery = 1, kNvmlLinkCrcFlit = 2,
                      kNvmlLinkCrcData = 3;

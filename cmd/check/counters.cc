@@ -1,5 +1,6 @@
 #include "cmd/check/counters.h"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <string>
@@ -44,7 +45,7 @@ constexpr const char* kPower =
 constexpr CounterRule kRules[] = {
     {CounterOf::gpu, "xid ", true, 1, "the driver reported an Xid",
      "look it up in NVIDIA's list of Xids (dmesg has the message); drain the host for 48, 63, 64, "
-     "74, 79, 94, 95, 119"},
+     "74, 79, 94, 95, 119 to 121, 136, 140, 143 to 150, 154"},
     {CounterOf::gpu, "ecc_corrected", false, 1, "memory errors were corrected", kMemory},
     {CounterOf::gpu, "ecc_uncorrected", true, 1, "memory errors could not be corrected", kMemory},
     {CounterOf::gpu, "rows_remapped_corrected", false, 1, "rows of memory were remapped", kMemory},
@@ -84,6 +85,50 @@ constexpr CounterRule kRules[] = {
     {CounterOf::pci, "aer_", true, 1, "its PCIe link had errors", kSlot},
     {CounterOf::host, "InErrs", false, 1, "TCP segments arrived damaged", kCable},
 };
+
+// Values that are a fault whatever they were before: what was bad when the check began is bad.
+// Others of the same GPU say little by themselves: few corrected errors in years, rows that were
+// remapped and serve again.
+struct StateRule {
+  const char* begins;
+  bool fault;
+  const char* meaning;
+  const char* remedy;
+};
+constexpr const char* kReset =
+    "reset the GPU or reboot (nvidia-smi --gpu-reset), then dcgmi diag -r 3; if it comes again "
+    "have it exchanged";
+constexpr StateRule kStates[] = {
+    {"rows_remap_failed", true, "rows of memory could not be remapped", kMemory},
+    {"rows_remap_pending", true, "rows of memory wait to be remapped, which a reset does", kReset},
+    {"ecc_uncorrected", true, "memory errors were not corrected since the driver was loaded",
+     kReset},
+    {"lifetime_ecc_uncorrected", false, "memory errors were not corrected in its life", kMemory},
+};
+// Xids that say that the GPU, its memory or its links failed; others are mostly programs' faults.
+constexpr unsigned kFatalXids[] = {48,  63,  64,  74,  79,  94,  95,  119, 120, 121, 136,
+                                   140, 143, 144, 145, 146, 147, 148, 149, 150, 154};
+constexpr const char* kEarlierXid = "earlier_xid ";
+constexpr StateRule kFatalXid = {
+    kEarlierXid, true, "the driver reported an Xid in this boot, before the check",
+    "look it up in NVIDIA's list of Xids (dmesg has the message); if the GPU was not reset since, "
+    "reset it or reboot"};
+constexpr StateRule kOtherXid = {
+    kEarlierXid, false, "the driver reported an Xid in this boot, before the check",
+    "programs cause most of these: NVIDIA's list of Xids and dmesg say which"};
+
+const StateRule* state_of(const base::DeviceCounter& counter) {
+  if (counter.kind != CounterOf::gpu) return nullptr;
+  if (counter.name.starts_with(kEarlierXid)) {
+    const std::string number = counter.name.substr(std::string_view(kEarlierXid).size());
+    const bool fatal = std::any_of(std::begin(kFatalXids), std::end(kFatalXids),
+                                   [&](unsigned xid) { return number == std::to_string(xid); });
+    return fatal ? &kFatalXid : &kOtherXid;
+  }
+  for (const StateRule& rule : kStates)
+    if (counter.name.starts_with(rule.begins)) return &rule;
+  return nullptr;
+}
 
 const CounterRule* rule_of(const base::DeviceCounter& counter) {
   for (const CounterRule& rule : kRules)
@@ -134,6 +179,31 @@ void add_retransmissions(const std::string& host, const base::DeviceCounters& be
       format("{}: {} of {} TCP segments were sent again during the check", host, again, sent);
   finding.remedy = kCongestion;
   findings.push_back(std::move(finding));
+}
+
+// What is bad by itself, unless it grew and is told.
+void add_states(const std::string& host, const base::DeviceCounters& after,
+                std::vector<Finding>& findings) {
+  const size_t grown = findings.size();
+  for (const base::DeviceCounter& counter : after.counters) {
+    const StateRule* rule = counter.value == 0 ? nullptr : state_of(counter);
+    if (rule == nullptr) continue;
+    Finding finding{.name = format("counters/{}", counter.name),
+                    .at = {.kind = SubjectKind::gpu, .host = host, .device = counter.device},
+                    .status = FindingStatus::warn};
+    if (std::any_of(findings.begin(), findings.begin() + ptrdiff_t(grown), [&](const Finding& f) {
+          return f.name == finding.name && f.at.device == finding.at.device;
+        }))
+      continue;
+    finding.measured = std::to_string(counter.value);
+    finding.expected = "0";
+    finding.basis = "state, not growth";
+    finding.message = format("{}: {}: {} ({}: {})", host, plain(counter.device), rule->meaning,
+                             plain(counter.name), counter.value);
+    finding.remedy = rule->remedy;
+    if (rule->fault) finding.fail(ErrorCode::failed, finding.message, rule->remedy);
+    findings.push_back(std::move(finding));
+  }
 }
 
 }  // namespace
@@ -239,6 +309,7 @@ std::vector<Finding> counter_findings(const std::string& host, const base::Devic
     }
     findings.push_back(std::move(finding));
   }
+  add_states(host, after, findings);
   add_retransmissions(host, before, after, findings);
   Finding all{.name = "counters/read", .at = {.kind = SubjectKind::host, .host = host}};
   all.n = all.of = after.looked_at;

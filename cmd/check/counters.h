@@ -1,5 +1,6 @@
 // What the devices of the hosts counted while the check ran: THE table of counters says whose
-// growth is a fault, and whose only worth knowing. Asking is the only part that is not pure.
+// growth is a fault, and whose only worth knowing; a second one which values are faults by
+// themselves. Asking is the only part that is not pure.
 #pragma once
 #include <map>
 #include <string>
@@ -24,7 +25,8 @@ struct HostCounters {
 Result<std::map<std::string, HostCounters>> ask_counters(
     const LaunchOptions& launch, const std::map<std::string, HostCounters>& before);
 
-// Of what grew, a finding each; and one that says how much was looked at.
+// Of what grew and of what is bad however long it has been so, a finding each; and one that says
+// how much was looked at.
 std::vector<Finding> counter_findings(const std::string& host, const base::DeviceCounters& before,
                                       const base::DeviceCounters& after);
 

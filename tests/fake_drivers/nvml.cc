@@ -125,8 +125,10 @@ void set_counter(unsigned gpu, const std::string& name, uint64_t value) {
 extern "C" {
 
 int nvmlDeviceGetTotalEccErrors(void* device, int kind, int counter, unsigned long long* errors) {
-  if (kind > 1 || counter != 0) return kInvalid;
-  *errors = counter_of(device, kind == 0 ? "ecc_corrected" : "ecc_uncorrected");
+  if (kind > 1 || counter > 1 || (kind == 0 && counter == 1)) return kInvalid;
+  *errors = counter_of(device, kind == 0      ? "ecc_corrected"
+                               : counter == 0 ? "ecc_uncorrected"
+                                              : "lifetime_ecc_uncorrected");
   return kOk;
 }
 int nvmlDeviceGetRemappedRows(void* device, unsigned* corrected, unsigned* uncorrected,

@@ -40,11 +40,11 @@ const Finding* find(const std::vector<Finding>& all, const std::string& name) {
 
 TEST_CASE("What grew on GPUs is a finding with the GPU's name", "[check][counters]") {
   const Gpus gpus("2:80:4:switch");
-  fake_nvml::set_counter(1, "ecc_uncorrected", 5);  // years old
+  fake_nvml::set_counter(1, "ecc_uncorrected", 5);
+  fake_nvml::set_counter(1, "pcie_replays", 9);  // years old
   const DeviceCounters before = gpus_now();
-  CHECK(before.looked_at == 2 * (2 + 4 + 4 * 4 + 1 + 4));
-  CHECK(find(counter_findings("node03", before, gpus_now()), "counters/ecc_uncorrected") ==
-        nullptr);
+  CHECK(before.looked_at == 2 * (3 + 4 + 4 * 4 + 1 + 4));
+  CHECK(find(counter_findings("node03", before, gpus_now()), "counters/pcie_replays") == nullptr);
 
   fake_nvml::set_counter(1, "ecc_uncorrected", 7);
   fake_nvml::set_counter(0, "nvlink 3 replay", 11);
@@ -73,8 +73,58 @@ TEST_CASE("What grew on GPUs is a finding with the GPU's name", "[check][counter
   CHECK(find(found, "counters/throttled_power_ns") == nullptr);
   CHECK(find(found, "counters/read") != nullptr);
   for (const char* name : {"nvlink 3 replay", "pcie_replays"}) fake_nvml::set_counter(0, name, 0);
-  for (const char* name : {"ecc_uncorrected", "throttled_thermal_ns", "throttled_power_ns"})
+  for (const char* name :
+       {"ecc_uncorrected", "pcie_replays", "throttled_thermal_ns", "throttled_power_ns"})
     fake_nvml::set_counter(1, name, 0);
+}
+
+TEST_CASE("What was bad before the check is no pass", "[check][counters]") {
+  struct Case {
+    const char* counter;
+    FindingStatus status;
+  };
+  const Case cases[] = {{"rows_remap_pending", FindingStatus::fail},
+                        {"rows_remap_failed", FindingStatus::fail},
+                        {"ecc_uncorrected", FindingStatus::fail},
+                        {"lifetime_ecc_uncorrected", FindingStatus::warn},
+                        {"rows_remapped_corrected", FindingStatus::pass},
+                        {"ecc_corrected", FindingStatus::pass}};
+  for (const Case& each : cases) {
+    INFO(each.counter);
+    const Gpus gpus("2:80:4:switch");
+    fake_nvml::set_counter(1, each.counter, 3);
+    const DeviceCounters now = gpus_now();
+    const auto found = counter_findings("node03", now, now);
+    fake_nvml::set_counter(1, each.counter, 0);
+    const Finding* one = find(found, std::string("counters/") + each.counter);
+    CHECK((one == nullptr ? FindingStatus::pass : one->status) == each.status);
+    if (one == nullptr) continue;
+    CHECK(one->at.kind == SubjectKind::gpu);
+    CHECK(one->at.host == "node03");
+    CHECK(one->at.device == "0000:11:00.0");
+    CHECK(one->measured == "3");
+    CHECK(one->message.starts_with("node03: 0000:11:00.0: "));
+    CHECK_FALSE(one->remedy.empty());
+  }
+}
+
+TEST_CASE("Xids of this boot: those of the GPU fail, those of programs are told",
+          "[check][counters]") {
+  const auto of = [](const char* name) {
+    DeviceCounters now;
+    now.counters = {{CounterOf::gpu, "0000:10:00.0", name, 1}};
+    const auto found = counter_findings("a", {}, now);
+    const Finding* one = find(found, std::string("counters/") + name);
+    REQUIRE(one != nullptr);
+    return one->status;
+  };
+  for (const char* fatal :
+       {"earlier_xid 48", "earlier_xid 79", "earlier_xid 95", "earlier_xid 154"})
+    CHECK(of(fatal) == FindingStatus::fail);
+  for (const char* programs :
+       {"earlier_xid 13", "earlier_xid 31", "earlier_xid 4", "earlier_xid 790"})
+    CHECK(of(programs) == FindingStatus::warn);
+  CHECK(of("xid 13") == FindingStatus::fail);  // during the check no program but ours ran
 }
 
 TEST_CASE("GPUs that do not count by NVLink count all together", "[check][counters]") {
