@@ -89,6 +89,35 @@ TEST_CASE("copied bytes that differ are wrong data, whatever the speed", "[check
   CHECK(bad[0].code == ErrorCode::bad_data);
 }
 
+TEST_CASE("figures that others' work spoilt say so, and still count as good", "[check]") {
+  const auto reason_of = [](const NodeResult& result, const std::string& name) {
+    for (const Finding& finding : result.findings)
+      if (finding.name == name) return finding.reason;
+    return std::string("not there");
+  };
+  MemoryReport report{.host = "n1",
+                      .rows = {{.device = "host", .what = "copy", .GBps = 20, .busy = "others"}}};
+  const auto copies = [&] {
+    return judge_job(ended(NodeJobKind::memory, "memory-test", memory_json(report)));
+  };
+  CHECK(reason_of(copies(), "node/memory") == kBusyHost);
+  CHECK(copies().busy == "others");
+  report.rows[0].busy.clear();
+  CHECK(reason_of(copies(), "node/memory").empty());
+  CHECK(copies().busy.empty());
+  BenchReport bench;
+  bench.header.emplace();
+  bench.header->ranks = 2;
+  bench.closing.emplace();
+  const auto collective = [&](bool own_limit) {
+    bench.closing->busy = {{"n1", "others", own_limit}};
+    return judge_job(
+        ended(NodeJobKind::collective, "allreduce", bench_json(bench, Verdict({}, {}))));
+  };
+  CHECK(reason_of(collective(false), "node/allreduce") == kBusyHost);
+  CHECK(reason_of(collective(true), "node/allreduce").empty());
+}
+
 TEST_CASE("a run without a report: its own error, its exit code, or that its time was up",
           "[check]") {
   const std::string error =
