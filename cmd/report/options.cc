@@ -168,6 +168,10 @@ Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* 
           format("--min-efficiency: no model knows what {} should take; expected --min-busbw or "
                  "--max-latency",
                  name_of(spec->collective)));
+    if (output.limits.min_efficiency && spec->sync_each)
+      return usage(
+          "--min-efficiency: no model knows what operations take that are waited for one by one "
+          "(--sync each); expected --sync block, or --max-latency");
     if (output.limits.min_busbw && spec->collective == Collective::barrier)
       return usage("--min-busbw: a barrier moves no data; expected --max-latency");
   }

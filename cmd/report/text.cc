@@ -45,7 +45,7 @@ TextTable::TextTable(const BenchSpec& spec, int ranks, int width)
       out_of_place_(spec.in_place != InPlace::in_place),
       in_place_(spec.in_place != InPlace::out_of_place && has_in_place_form(spec.collective)),
       window_(spec.window),
-      expects_(spec.expects && ranks > 1 && has_expectation(spec.collective)),
+      expects_(spec.expects && !spec.sync_each && ranks > 1 && has_expectation(spec.collective)),
       split_(spec.split) {
   const int size = std::max(5, digits(spec.max_bytes));
   columns_ = {{"size", "(B)", size + 2},  // and room for the # of the title lines

@@ -94,8 +94,10 @@ inline std::string problems(const std::string& document, const PageKeys& keys,
     if (what.when != "always" || here.count(key) != 0) continue;
     // Below what is not there.
     const std::string parent = key.substr(0, std::min(key.rfind('.'), key.size()));
-    const bool nothing_above = parent != key && here.count(parent) == 0 &&
-                               here.count(parent.substr(0, parent.rfind("[]"))) == 0;
+    // Elements that are objects have no line of their own: their list has.
+    const bool element = parent.ends_with("[]");
+    const bool nothing_above =
+        parent != key && here.count(element ? parent.substr(0, parent.size() - 2) : parent) == 0;
     if (!nothing_above) wrong.insert(key + " is missing");
   }
   seen.insert(here.begin(), here.end());
