@@ -62,6 +62,7 @@ void put_part(ByteWriter& w, const HostGpus::Part& part) {
       put_text(w, rule.no_read, kMostReason);
       put_text(w, rule.no_write, kMostReason);
     }
+      w.put(uint8_t(rule.flush));
 }
 
 // Reads what another host said: every number is looked at before it is used.
@@ -162,6 +163,7 @@ class PartReader {
       rule.no_write = r_.get_string(kMostReason);
     }
     return rules;
+      rule.flush = flag();
   }
   void check_nets(const ClusterNode& node) {
     for (const auto* list : {&node.ring_channels, &node.tree_channels, &node.collnet_channels})
