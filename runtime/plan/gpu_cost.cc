@@ -85,10 +85,11 @@ double wire_bytes_per_byte(Protocol protocol) {
 
 // Measured over paths of kMeasuredGbps. That of PCIe is a flag's way through the host (H100).
 constexpr double kMeasuredGbps = GpuPath().gbps, kPcieUs = 2;
-constexpr double kSeenGbps = 367;  // the most that such a path was seen to carry
+constexpr double kSeenGbps = 367;         // the most that such a path was seen to carry
+constexpr double kMeasuredHostGbps = 48;  // a GPU's PCIe of the table through host memory
 double on_path(double gbps, const GpuPath& path) {
-  if (path.pinned || path.gbps == kMeasuredGbps) return gbps;
-  return std::min(gbps * path.gbps / kMeasuredGbps, path.gbps);
+  const double known = path.pinned ? kMeasuredHostGbps : kMeasuredGbps;
+  return path.gbps == known ? gbps : std::min(gbps * path.gbps / known, path.gbps);
 }
 
 // What leaves a rank, or enters it, takes.
@@ -138,8 +139,9 @@ WindowRow window_row(AlgorithmId algorithm, Protocol protocol, const GpuPath& pa
   row.base_us = double(*base);
   // Of what the table calls the first bytes; the rest is faster as there.
   const double measured = double(path.measured.gbps[base - path.measured.base_us]);
-  const double most = nranks > 2 && !path.pinned ? path.gbps * kSeenGbps / kMeasuredGbps
-                                                 : measured * row.gbps / row.first_gbps;
+  const double most = nranks <= 2   ? measured * row.gbps / row.first_gbps
+                      : path.pinned ? path.gbps
+                                    : path.gbps * kSeenGbps / kMeasuredGbps;
   row.gbps = std::min(measured * row.gbps / row.first_gbps, most);
   row.first_gbps = std::min(measured, most);
   return row;
@@ -206,8 +208,10 @@ uint64_t moved_bytes(Collective collective, int nranks, uint64_t bytes) {
 }
 
 GpuPath path_of_windows(const ModelInput& input, bool pinned) {
-  if (!input.known || input.ring.channels == 0) return {.pinned = pinned};
-  return {.gbps = input.ring.channels * input.ring.bw_intra,
+  const double host = input.host_gbps > 0 ? input.host_gbps : kMeasuredHostGbps;
+  if (!input.known || input.ring.channels == 0)
+    return {.gbps = pinned ? host : GpuPath().gbps, .pinned = pinned};
+  return {.gbps = pinned ? host : input.ring.channels * input.ring.bw_intra,
           .pcie = input.ring.type_intra > topology::PathType::nvb,
           .pinned = pinned,
           .measured = input.windows};
@@ -216,7 +220,7 @@ GpuPath path_of_windows(const ModelInput& input, bool pinned) {
 bool has_window_table(const ModelInput& input, bool pinned) {
   const GpuPath path = path_of_windows(input, pinned);
   return input.known && input.min_sm == 90 && input.max_sm == 90 &&
-         (pinned || (path.gbps == kMeasuredGbps && !path.pcie));
+         path.gbps == (pinned ? kMeasuredHostGbps : kMeasuredGbps) && (pinned || !path.pcie);
 }
 
 std::string window_signature(const ModelInput& input, bool pinned,
@@ -224,7 +228,7 @@ std::string window_signature(const ModelInput& input, bool pinned,
   const GpuPath path = path_of_windows(input, pinned);
   return format(
       "{}; GPUs {:08x} of SM {}, {}", machine_signature(processors), input.gpu_model, input.min_sm,
-      pinned ? "through host memory"
+      pinned ? format("through host memory at {:.4g} GB/s", path.gbps)
              : format("{} at {:.4g} GB/s", path_type_name(input.ring.type_intra), path.gbps));
 }
 

@@ -8,7 +8,8 @@
 //                   one-shot sends (n-1) x bytes and two-shot 2(n-1)/n x bytes; LL twice that for
 //                   its flags, LL128 128/120; a broadcast whose receivers hand it on `bytes`
 //                   on other paths than those of the machines measured their share of it, over
-//                   PCIe with a crossing more; through host memory from a table of its own
+//                   PCIe with a crossing more; through host memory from a table of its own, by the
+//                   share that the GPUs' links, the sockets' and the memory allow
 //   direct          likewise, from a table of its own: the same bytes leave and enter a rank, but
 //                   none are copied into place; two barriers of the ranks instead
 //   ring, pairwise  the model's; over NVLink with the share of its bandwidth that is reached
@@ -29,7 +30,8 @@ namespace collctl::runtime {
 // What windows go over.
 struct GpuPath {
   // Of a GPU, one way, as the search has it of all channels together: what was measured is scaled
-  // by its share of those machines' 360 GB/s (18 NVLinks), and is never more.
+  // by its share of those machines' 360 GB/s (18 NVLinks), and is never more. Of a pinned window
+  // what each GPU has through the host's memory, by its share of 48 GB/s (PCIe 5.0, 16 lanes).
   double gbps = 360;
   bool pcie = false;    // between some of the GPUs
   bool pinned = false;  // a window in host memory

@@ -43,6 +43,7 @@ void put_part(ByteWriter& w, const HostGpus::Part& part) {
   w.put(uint8_t(node.amd_gpus)).put(uint8_t(node.cpu)).put(uint8_t(node.tree_pattern));
   put_facts(w, node.ring);
   put_facts(w, node.tree);
+  w.put(node.host_gbps);
   put_channels(w, node.ring_channels);
   put_channels(w, node.tree_channels);
   put_channels(w, node.collnet_channels);
@@ -61,8 +62,8 @@ void put_part(ByteWriter& w, const HostGpus::Part& part) {
     for (const transport::NicGdr& rule : of_rank) {
       put_text(w, rule.no_read, kMostReason);
       put_text(w, rule.no_write, kMostReason);
-    }
       w.put(uint8_t(rule.flush));
+    }
 }
 
 // Reads what another host said: every number is looked at before it is used.
@@ -85,6 +86,7 @@ class PartReader {
     node.tree_pattern = topology::Pattern(small(int(topology::Pattern::split_tree)));
     node.ring = facts();
     node.tree = facts();
+    node.host_gbps = positive();
     node.ring_channels = channels(node.ranks);
     node.tree_channels = channels(node.ranks);
     node.collnet_channels = channels(node.ranks);
@@ -161,9 +163,9 @@ class PartReader {
       transport::NicGdr& rule = rules.emplace_back();
       rule.no_read = r_.get_string(kMostReason);
       rule.no_write = r_.get_string(kMostReason);
+      rule.flush = flag();
     }
     return rules;
-      rule.flush = flag();
   }
   void check_nets(const ClusterNode& node) {
     for (const auto* list : {&node.ring_channels, &node.tree_channels, &node.collnet_channels})

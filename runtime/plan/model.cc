@@ -300,6 +300,9 @@ std::string no_ll128(const ModelInput& input) {
 }  // namespace
 
 ModelInput model_input(const topology::Cluster& cluster) {
+  double host_gbps = cluster.kinds.front().host_gbps;
+  for (const topology::ClusterNode& kind : cluster.kinds)
+    host_gbps = std::min(host_gbps, kind.host_gbps);
   return {.nodes = cluster.nodes(),
           .ranks = cluster.ranks(),
           .largest_node = cluster.largest_node(),
@@ -312,7 +315,8 @@ ModelInput model_input(const topology::Cluster& cluster) {
           .cpu = cluster.cpu,
           .tree_pattern = cluster.tree_pattern,
           .ring = cluster.ring,
-          .tree = cluster.tree};
+          .tree = cluster.tree,
+          .host_gbps = host_gbps};
 }
 
 std::string unavailable(const ModelInput& input, AlgorithmId algorithm, Protocol protocol,

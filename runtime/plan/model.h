@@ -40,6 +40,7 @@ struct ModelInput {
   topology::CpuMaker cpu = topology::CpuMaker::other;
   topology::Pattern tree_pattern = topology::Pattern::tree;
   topology::PatternFacts ring, tree;
+  double host_gbps = 0;  // of a GPU through its host's memory, the least of all nodes; 0: unknown
   GpuCalibration windows = {};  // of the machine, where it was measured
 };
 ModelInput model_input(const topology::Cluster& cluster);

@@ -43,6 +43,7 @@ struct ClusterNode {
   CpuMaker cpu = CpuMaker::other;
   Pattern tree_pattern = Pattern::tree;
   PatternFacts ring, tree;
+  double host_gbps = 0;  // of each GPU through its host's memory (host_memory_gbps)
   // collnet: empty where no device is known to reduce.
   std::vector<NodeChannel> ring_channels, tree_channels, collnet_channels;
   std::vector<std::string> nets;  // "NET/0 mlx5_0", in the order of Graph::nets

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "topology/cluster/cluster.h"
 #include "topology/cluster/load.h"
+#include "topology/graph/host_memory.h"
 
 namespace collctl::topology {
 namespace {
@@ -140,6 +141,7 @@ ClusterNode describe_node(const Graph& graph, const Paths& effective, const Node
     node.min_sm = at == graph.gpus[0] ? gpu.sm : std::min(node.min_sm, gpu.sm);
     node.max_sm = std::max(node.max_sm, gpu.sm);
   }
+  node.host_gbps = host_memory_gbps(graph);
   node.ring = facts_of(graph, effective, graphs.ring);
   node.tree = facts_of(graph, effective, graphs.tree);
   const Numbers numbers(graph);

@@ -1,6 +1,8 @@
 // The times that the planner of GPU ranks compares, worked out by hand.
 #include "runtime/plan/gpu_cost.h"
 
+#include "base/format.h"
+
 #include "kernels/algo/algorithms.h"
 #include "runtime/plan/candidates.h"
 #include "runtime/plan/model.h"
@@ -53,9 +55,11 @@ TEST_CASE("windows take what the paths of the machine at hand allow", "[gpu][mod
   // PCIe: a crossing more, and LL at 225 / 360 of the path.
   CHECK(us(AlgorithmId::one_shot, Protocol::ll, 64 << 10, {.gbps = 36, .pcie = true}) ==
         Approx(1.2 + 2 + 2 + 2 * 65536 / 22.5e3));
-  // Host memory: what was measured there, whatever is between the GPUs.
-  CHECK(us(AlgorithmId::one_shot, Protocol::ll, 64 << 10, {.gbps = 10, .pinned = true}) ==
+  // Host memory: what was measured there over 48 GB/s, by the GPUs' share of that.
+  CHECK(us(AlgorithmId::one_shot, Protocol::ll, 64 << 10, {.gbps = 48, .pinned = true}) ==
         Approx(1.2 + 3.5 + 2 * 65536 / 31e3));
+  CHECK(us(AlgorithmId::one_shot, Protocol::ll, 64 << 10, {.gbps = 12, .pinned = true}) ==
+        Approx(1.2 + 3.5 + 2 * 65536 / (31e3 / 4)));
   CHECK(predict_direct({Collective::all_gather,
                         AlgorithmId::one_shot,
                         Protocol::simple,
@@ -113,7 +117,6 @@ TEST_CASE("the tables are of H100 and H200 over NVLink", "[gpu][model]") {
     return model;
   };
   CHECK(has_window_table(model_of(90), false));
-  CHECK(has_window_table(model_of(90), true));
   CHECK_FALSE(has_window_table(model_of(100), false));
   ModelInput other = model_of(90);
   other.ring.bw_intra /= 2;
@@ -121,6 +124,9 @@ TEST_CASE("the tables are of H100 and H200 over NVLink", "[gpu][model]") {
   other = model_of(90);
   other.ring.type_intra = topology::PathType::phb;
   CHECK_FALSE(has_window_table(other, false));
+  CHECK_FALSE(has_window_table(other, true));  // 8 GPUs on two sockets: they share what joins them
+  other.host_gbps = 48;
+  CHECK(has_window_table(other, true));
   other.known = false;
   CHECK_FALSE(has_window_table(other, true));
 
@@ -129,7 +135,8 @@ TEST_CASE("the tables are of H100 and H200 over NVLink", "[gpu][model]") {
   const std::string signature = window_signature(model_of(90), false, processors);
   CHECK(signature == machine_signature(processors) + "; GPUs 10de2330 of SM 90, NVL at 360 GB/s");
   CHECK(window_signature(model_of(90), true, processors) ==
-        machine_signature(processors) + "; GPUs 10de2330 of SM 90, through host memory");
+        machine_signature(processors) + "; GPUs 10de2330 of SM 90, through host memory at " +
+            format("{:.4g} GB/s", path_of_windows(model_of(90), true).gbps));
 }
 
 // What the kernels of an H200 take by the table, as if it had been measured: nothing changes.
