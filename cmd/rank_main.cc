@@ -20,6 +20,7 @@
 #include "base/rank_env.h"
 #include "base/thrown.h"
 #include "cmd/job/config.h"
+#include "cmd/job/relay.h"
 #include "cmd/measure/abort_scope.h"
 #include "cmd/measure/rank_doing.h"
 #include "cmd/rank_main.h"
@@ -69,7 +70,8 @@ class ForwardingSink : public TaskSink {
 // runs on `halt`, ends this rank on `abort` or when the launcher is gone.
 class LauncherWatch {
  public:
-  LauncherWatch(FrameChannel& channel, int rank) : channel_(channel), rank_(rank) {}
+  LauncherWatch(FrameChannel& channel, int rank)
+      : channel_(channel), rank_(rank), relay_(channel) {}
   ~LauncherWatch() { stop(); }
 
   Status start() {
@@ -104,6 +106,8 @@ class LauncherWatch {
           .blame(first);
     return runtime::UniqueId::from_hex(id_);
   }
+
+  RankRelay& relay() { return relay_; }
 
   bool refused() const {
     const std::lock_guard lock(mutex_);
@@ -141,6 +145,7 @@ class LauncherWatch {
       halted_ = why;
       changed_.notify_all();
     }
+    relay_.end(why);
     abort_running(why);
   }
 
@@ -154,6 +159,8 @@ class LauncherWatch {
           id_ = (*frame)->text();
           changed_.notify_all();
         }
+        if ((*frame)->type == FrameType::relay)
+          if (Status taken = relay_.arrived((*frame)->payload); !taken) return fail(taken.error());
         if ((*frame)->type == FrameType::ask) say_what_it_does();
         if ((*frame)->type == FrameType::halt) halt(launcher::decode_error((*frame)->payload));
         if ((*frame)->type == FrameType::roster)
@@ -190,6 +197,7 @@ class LauncherWatch {
       refused_ = why;
       changed_.notify_all();
     }
+    relay_.end(why);
     abort_running(why);
     if (stopped_within(kUninterruptibleSeconds)) return;
     if (!base::Uninterruptible::any() && stopped_within(kYieldSeconds)) return;
@@ -206,6 +214,7 @@ class LauncherWatch {
 
   FrameChannel& channel_;
   int rank_;
+  LauncherRelay relay_;
   base::Fd wake_;
   std::thread thread_;
   mutable std::mutex mutex_;
@@ -241,7 +250,9 @@ Status take_part(const RankConfig& config, TaskSpec& spec, const Continued* cont
     spec.settings.start_left_s =
         std::max(spec.settings.start_left_s - base::seconds_since(began_ns), kLeastStartSeconds);
   sink.phase(config.rank, "bootstrap");
-  COLL_TRY(run_task({spec, root.id, config.rank, config.size, sink, continued}));
+  // Those that go on after a loss have other numbers than the job.
+  RankRelay* const relay = continued == nullptr ? &watch.relay() : nullptr;
+  COLL_TRY(run_task({spec, root.id, config.rank, config.size, sink, continued, relay}));
   return sink.status();
 }
 

@@ -16,6 +16,7 @@
 #include "cmd/job/members.h"
 #include "cmd/job/modes.h"
 #include "cmd/job/rank_output.h"
+#include "cmd/job/relay.h"
 #include "cmd/job/root_cause.h"
 #include "cmd/job/start.h"
 #include "launcher/ssh/prompt.h"
@@ -356,6 +357,11 @@ void TaskJob::handle_frame(Event& event) {
     case FrameType::data:
       if (Status s = sink_.record(event.frame.text()); !s)
         fail_job(std::move(s.error()).within(format("record of rank {}", event.rank)));
+      return;
+    case FrameType::relay:
+      if (settle_) return;  // its ranks are leaving
+      if (Status s = pass_on(*job_, members_.ranks(), event.rank, event.frame.payload); !s)
+        trouble(s.error());
       return;
     case FrameType::progress:
       progress_ = event.frame.text().substr(0, 256);

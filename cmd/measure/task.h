@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "cmd/cli/command.h"
+#include "cmd/measure/relay.h"
 #include "runtime/bootstrap/unique_id.h"
 
 namespace collctl::kernels::cuda {
@@ -92,6 +93,7 @@ struct TaskContext {
   int rank = 0, size = 1;
   TaskSink& sink;
   const Continued* continued = nullptr;  // null: this is the beginning
+  RankRelay* relay = nullptr;            // null: no launcher passes anything on
 };
 
 // Where the ranks of a job compute, once it is known.

@@ -23,7 +23,7 @@ bool known_code(int32_t code) {
 }  // namespace
 
 bool known_frame_type(uint16_t type) {
-  return type >= uint16_t(FrameType::config) && type <= uint16_t(FrameType::roster);
+  return type >= uint16_t(FrameType::config) && type <= uint16_t(FrameType::relay);
 }
 
 Bytes encode_error(const Error& error) {

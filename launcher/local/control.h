@@ -29,6 +29,7 @@ enum class FrameType : uint16_t {
   broken = 10,   // rank -> launcher: left a communicator that lost ranks, waits; encode_error()
   halt = 11,     // launcher -> rank: leave the communicator, but stay; payload = encode_error()
   roster = 12,   // launcher -> rank: who goes on without the lost ranks; JSON made by cmd
+  relay = 13,    // rank -> launcher -> rank: what ranks say to each other; bytes made by cmd
 };
 
 struct Frame {
