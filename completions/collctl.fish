@@ -112,7 +112,7 @@ complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather redu
 complete -c collctl -n '__fish_seen_subcommand_from run rails' -l message -x -d 'size of the messages that are timed (rails)'
 complete -c collctl -n '__fish_seen_subcommand_from run rails' -l seconds -x -d 'how long each path streams, at least 8 messages (rails)'
 complete -c collctl -n '__fish_seen_subcommand_from run rails' -l pair-timeout -x -d 'how long to wait for a path that hangs, seconds (rails)'
-complete -c collctl -n '__fish_seen_subcommand_from run rails check' -l below -x -d 'below F times the median of its peers is slow (rails, check)'
+complete -c collctl -n '__fish_seen_subcommand_from run rails check' -l below -x -d 'below F times what its peers have is slow (rails, check)'
 complete -c collctl -n '__fish_seen_subcommand_from run rails' -s o -l output -r -F -d 'report: .json .jsonl .csv .html .svg .xml .prom, - for stdout'
 complete -c collctl -n '__fish_seen_subcommand_from check' -l level -x -a 'quick standard full' -d 'how much is measured: quick, standard or full'
 complete -c collctl -n '__fish_seen_subcommand_from check' -l only -x -a 'doctor inventory node pairs cluster counters' -d 'these suites, comma separated (--list names them)'

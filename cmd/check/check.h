@@ -19,6 +19,7 @@
 #include "cmd/job/job.h"
 #include "cmd/judge/bench.h"
 #include "cmd/judge/verdict.h"
+#include "cmd/rails/rails.h"
 #include "cmd/report/document_file.h"
 #include "cmd/report/paths.h"
 #include "cmd/report/read.h"
@@ -85,6 +86,7 @@ Status check_doctor(CheckRun& run);
 Status check_inventory(CheckRun& run);
 Status check_node(CheckRun& run);
 Status check_pairs(CheckRun& run);
+Status tally_paths(const std::vector<std::string>& hosts, const RailsReport& report, Tally& tally);
 Status check_cluster(CheckRun& run);
 Status begin_counters(CheckRun& run);
 Status check_counters(CheckRun& run);

@@ -3,9 +3,9 @@
 #include <set>
 
 #include "base/format.h"
-#include "cmd/judge/ends.h"
 #include "cmd/measure/timing.h"
-#include "cmd/rails/rails.h"
+#include "cmd/rails/path_trials.h"
+#include "cmd/rails/usual.h"
 
 namespace collctl::cmd {
 namespace {
@@ -67,33 +67,37 @@ Finding finding_at(const RailsReport& r, const RailAt& at) {
 
 class Judge {
  public:
-  Judge(const RailsReport& report, double below) : r_(report), below_(below) {}
+  Judge(const RailsReport& report, double below)
+      : r_(report),
+        below_(below),
+        cells_(all_cells(report)),
+        rail_only_(is_rail_only()),
+        usual_(usual_speeds(report, rail_only_)),
+        paths_(report, rail_only_, usual_, below) {}
   RailsFindings run();
+  const PathTrials& paths() const { return paths_; }
 
  private:
   bool same_rail(const RailAt& at) const { return nic_from(r_, at).name == nic_to(r_, at).name; }
   // Ways that can be at all, and that this fabric is meant to have.
   bool counts(const RailAt& at) const {
-    return cell_at(r_, at).end != RailEnd::unlike && (!v_.rail_only || same_rail(at));
-  }
-  const RailsHost& host_from(const RailAt& at) const {
-    return r_.hosts[size_t(r_.pairs[at.pair].from)];
-  }
-  const RailsHost& host_to(const RailAt& at) const {
-    return r_.hosts[size_t(r_.pairs[at.pair].to)];
+    return cell_at(r_, at).end != RailEnd::unlike && (!rail_only_ || same_rail(at));
   }
   double rate(const RailAt& at) const {
     return std::min(nic_from(r_, at).rate_Gbps, nic_to(r_, at).rate_Gbps);
   }
-  bool bad(const RailAt& at) const {
-    return cell_at(r_, at).end != RailEnd::ok || is_slow_.contains(at);
+  bool bad(const RailAt& at) const { return counts(at) && paths_.bad(at); }
+  bool is_explained(const Trial& trial) const {
+    return std::any_of(trial.parts.begin(), trial.parts.end(),
+                       [&](int part) { return behind_.contains(part); });
   }
-  void find_fabric();
-  void find_slow();
+  bool is_rail_only() const;
+  void count();
   void find_hosts();
   void check_paths();
   void find_culprits();
   std::vector<std::string> best_names() const;
+  std::string why_not_served(const RailsHost& host) const;
   void recommend();
   void recommend_ports(const std::vector<std::string>& names);
   void recommend_interface(const std::vector<std::string>& names);
@@ -101,12 +105,15 @@ class Judge {
   const RailsReport& r_;
   double below_;
   std::vector<RailAt> cells_;
-  std::set<RailAt> is_slow_;
+  bool rail_only_;
+  std::map<double, double> usual_;
+  PathTrials paths_;
+  std::set<int> behind_;  // what is bad: parts of paths_
   RailsFindings v_;
 };
 
 // Where no NIC reaches one of another name, but each its own, the fabric is of rails.
-void Judge::find_fabric() {
+bool Judge::is_rail_only() const {
   size_t own = 0, other = 0, others = 0;
   for (const RailAt& at : cells_) {
     const RailEnd end = cell_at(r_, at).end;
@@ -118,30 +125,24 @@ void Judge::find_fabric() {
       other += end == RailEnd::ok ? 1 : 0;
     }
   }
-  v_.rail_only = own > 0 && others > 0 && other == 0;
+  return own > 0 && others > 0 && other == 0;
 }
 
-void Judge::find_slow() {
-  std::map<double, std::vector<double>> by_rate;
+void Judge::count() {
   std::vector<double> all;
   for (const RailAt& at : cells_) {
     if (!counts(at)) continue;
     ++v_.tried;
     if (cell_at(r_, at).end != RailEnd::ok) continue;
     ++v_.good;
-    by_rate[rate(at)].push_back(cell_at(r_, at).GBps);
     all.push_back(cell_at(r_, at).GBps);
+    if (paths_.bad(at)) v_.slow.push_back(at);
   }
-  for (auto& [speed, values] : by_rate) v_.medians[speed] = median(values);
   v_.median_GBps = median(all);
   v_.least_GBps = all.empty() ? 0 : *std::min_element(all.begin(), all.end());
-  for (const RailAt& at : cells_)
-    if (counts(at) && cell_at(r_, at).end == RailEnd::ok &&
-        cell_at(r_, at).GBps <
-            slow_below(host_from(at), host_to(at), below_) * v_.medians[rate(at)]) {
-      is_slow_.insert(at);
-      v_.slow.push_back(at);
-    }
+  v_.came_back = paths_.came_back();
+  v_.pardoned = paths_.pardoned();
+  v_.busy = paths_.busy();
 }
 
 void Judge::find_hosts() {
@@ -160,6 +161,17 @@ void Judge::find_hosts() {
         "collctl doctor says more; --net socket tries the interfaces of all hosts");
     finding.reason = "host";
   }
+  if (r_.one_host || r_.pairs.empty()) return;
+  for (size_t h = 0; h < r_.hosts.size(); ++h) {
+    const auto is_in = [h](const RailPair& pair) {
+      return pair.from == int(h) || pair.to == int(h);
+    };
+    if (std::any_of(r_.pairs.begin(), r_.pairs.end(), is_in)) continue;
+    Finding& finding = v_.checks.emplace_back();
+    finding.name = "rail";
+    finding.at = {.kind = SubjectKind::host, .host = r_.hosts[h].host};
+    finding.leave_out(format("{}: no path of it was measured", r_.hosts[h].host));
+  }
 }
 
 // What is no path of this fabric is no finding against anybody.
@@ -175,20 +187,22 @@ void Judge::check_paths() {
       finding.message = cell.text;
       continue;
     }
-    const double usual = v_.medians[rate(at)];
+    const auto known = usual_.find(rate(at));
+    const double usual = known == usual_.end() ? 0 : known->second;
     if (below_ > 0) {
       finding.expected = format("{:.6g}", below_ * usual);
-      finding.basis = format("{:g} of the median of paths", below_);
+      finding.basis = format("{:g} of what is usual of paths", below_);
       if (rate(at) > 0) finding.basis += format(" at {:g} Gb/s", rate(at));
     }
-    if (good && !is_slow_.contains(at)) continue;
+    if (!paths_.bad(at)) continue;
+    if (!is_explained(paths_.trials()[paths_.last_trial(at)]))
+      v_.unexplained.push_back(v_.checks.size() - 1);
     finding.reason = good ? "slow" : rail_word(cell.end);
     if (good)
-      finding.fail(
-          ErrorCode::failed,
-          format("{}: {:.3g} GB/s, the median is {:.3g}", rail_text(r_, at), cell.GBps, usual),
-          "look at width and rate of the link (ibstat, ethtool), its error counters, and "
-          "the NIC's PCI slot (collctl topo)");
+      finding.fail(ErrorCode::failed,
+                   format("{}: {}, {:.3g} is usual", rail_text(r_, at), paths_.text(at), usual),
+                   "look at width and rate of the link (ibstat, ethtool), its error counters, and "
+                   "the NIC's PCI slot (collctl topo)");
     else
       finding.fail(cell.end == RailEnd::bad_data ? ErrorCode::bad_data : ErrorCode::failed,
                    format("{}: {}", rail_text(r_, at), cell.text),
@@ -203,22 +217,14 @@ void Judge::check_paths() {
 }
 
 void Judge::find_culprits() {
-  std::map<std::pair<int, size_t>, size_t> index;  // of NICs among the ends, by host
-  std::vector<std::string> ends;
-  std::vector<EndTrial> trials;
-  const auto end = [&](int host, size_t nic) {
-    const auto [place, is_new] = index.emplace(std::pair(r_.one_host ? 0 : host, nic), ends.size());
-    if (is_new)
-      ends.push_back(
-          format("{} {}", r_.hosts[size_t(host)].host, r_.hosts[size_t(host)].nics[nic].name));
-    return place->second;
-  };
-  for (const RailAt& at : cells_)
-    if (counts(at)) {
-      const RailPair& pair = r_.pairs[at.pair];
-      trials.push_back({end(pair.from, at.from), end(pair.to, at.to), bad(at)});
-    }
-  v_.culprits = blame_ends(trials, ends, SubjectKind::nic, {"path", "paths"});
+  const Blame found = paths_.blamed();
+  PathBlame blamed = path_blame(paths_, found, "blame");
+  v_.checks = std::move(blamed.findings);
+  v_.culprits = std::move(blamed.culprits);
+  for (const Blamed& one : found.culprits) behind_.insert(one.part);
+  if (r_.one_host) return;
+  for (const Trial& trial : paths_.trials())
+    if (trial.bad && is_explained(trial)) v_.broken.insert({trial.parts[0], trial.parts[1]});
 }
 
 // Names of NICs, of one kind of link, between which every path is good: whoever has most bad ones
@@ -314,6 +320,19 @@ void Judge::recommend_interface(const std::vector<std::string>& names) {
   if (!best.empty()) v_.recommended = "COLLCTL_SOCKET_IFNAME==" + best;
 }
 
+// Why no names serve the host: it has no NIC of the kind, or this path keeps the host's own out.
+std::string Judge::why_not_served(const RailsHost& host) const {
+  std::string why = format("{} has none that can be used", host.host);
+  for (const RailsNic& nic : host.nics) {
+    if (nic.rdma != v_.rdma) continue;
+    for (const RailAt& at : cells_)
+      if (bad(at) && (nic_from(r_, at).name == nic.name || nic_to(r_, at).name == nic.name))
+        return format("{} is bad", rail_text(r_, at));
+    why = format("{} of {} goes with none of the others'", nic.name, host.host);
+  }
+  return why;
+}
+
 void Judge::recommend() {
   const std::vector<std::string> names = best_names();
   for (const RailsHost& host : r_.hosts) {
@@ -321,7 +340,7 @@ void Judge::recommend() {
       return nic.rdma == v_.rdma && std::find(names.begin(), names.end(), nic.name) != names.end();
     });
     if (served) continue;
-    v_.note = format("no set of NICs connects all hosts well: {} has none", host.host);
+    v_.note = format("no choice of NICs by name connects all hosts well: {}", why_not_served(host));
     return;
   }
   v_.rdma ? recommend_ports(names) : recommend_interface(names);
@@ -332,12 +351,12 @@ void Judge::recommend() {
 RailsFindings Judge::run() {
   for (const RailsHost& host : r_.hosts)
     for (const RailsNic& nic : host.nics) v_.rdma |= nic.rdma;
-  cells_ = all_cells(r_);
-  find_fabric();
-  find_slow();
+  v_.rail_only = rail_only_;
+  v_.usual = usual_;
+  count();
+  find_culprits();
   find_hosts();
   check_paths();
-  find_culprits();
   recommend();
   const size_t bad_hosts = size_t(std::count_if(v_.checks.begin(), v_.checks.end(),
                                                 [](const auto& f) { return f.reason == "host"; }));
@@ -348,7 +367,7 @@ RailsFindings Judge::run() {
     v_.summary.push_back(format("{} of {} paths between NICs fail", v_.tried - v_.good, v_.tried));
   if (!v_.slow.empty())
     v_.summary.push_back(
-        format("{} of {} are below {:g} of the median", v_.slow.size(), v_.tried, below_));
+        format("{} of {} are below {:g} of what is usual", v_.slow.size(), v_.tried, below_));
   if (v_.tried == 0) v_.summary.push_back("there is no path between NICs to test");
   return std::move(v_);
 }
@@ -364,6 +383,10 @@ std::string rail_text(const RailsReport& r, const RailAt& at) {
 double slow_below(const RailsHost& from, const RailsHost& to, double below) {
   constexpr double kBusyPart = 0.5;
   return from.busy.empty() && to.busy.empty() ? below : kBusyPart * below;
+}
+
+std::vector<int> hosts_in_doubt(const RailsReport& report, double below, int round) {
+  return Judge(report, below).paths().to_measure(round);
 }
 
 RailsFindings judge_rails(const RailsReport& report, double below) {

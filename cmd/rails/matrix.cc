@@ -1,6 +1,7 @@
 #include "cmd/rails/matrix.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/format.h"
 #include "base/host_facts.h"
@@ -8,7 +9,6 @@
 #include "cmd/judge/blame.h"
 #include "cmd/measure/closing.h"
 #include "cmd/rails/pair.h"
-#include "runtime/bootstrap/bootstrap.h"
 #include "runtime/bootstrap/interfaces.h"
 #include "runtime/links/proxy.h"
 #include "runtime/plan/shape.h"
@@ -26,6 +26,7 @@ void write(ByteWriter& w, const RailPair& pair) {
   w.put(int32_t(pair.from)).put(int32_t(pair.to)).put(uint32_t(pair.cells.size()));
   for (const RailResult& cell : pair.cells) {
     w.put(uint8_t(cell.end)).put(cell.GBps).put(cell.first_us).put(cell.resent);
+    w.put(uint8_t(cell.lost));
     w.put(int32_t(cell.from_gid)).put(int32_t(cell.to_gid));
     for (const std::string* text : {&cell.gid_type, &cell.text}) {
       w.put(uint32_t(text->size()));
@@ -48,6 +49,9 @@ RailPair read_pair(ByteReader& r) {
     cell.GBps = r.get<double>();
     cell.first_us = r.get<double>();
     cell.resent = r.get<double>();
+    const auto lost = r.get<uint8_t>();
+    if (lost >= kRailLostCount) r.fail();
+    cell.lost = r.ok() ? RailLost(lost) : RailLost::unknown;
     cell.from_gid = r.get<int32_t>();
     cell.to_gid = r.get<int32_t>();
     cell.gid_type = r.get_string(kMostRailsText);
@@ -68,28 +72,56 @@ std::vector<std::vector<std::pair<int, int>>> rail_rounds(int hosts, int sparse_
   return rounds;
 }
 
+void RailMatrix::add(RailPair pair) {
+  for (RailPair& each : pairs)
+    if (each.from == pair.from && each.to == pair.to) {
+      before.push_back(std::exchange(each, std::move(pair)));
+      return;
+    }
+  pairs.push_back(std::move(pair));
+}
+
+double rail_timeout(const RailMatrix& so_far, int a, int b, double timeout_s) {
+  for (const int host : {a, b}) {
+    std::set<int> silent;
+    bool answered = false;
+    for (const RailPair& pair : so_far.pairs) {
+      if (pair.from != host && pair.to != host) continue;
+      for (const RailResult& cell : pair.cells) {
+        if (cell.end == RailEnd::silent) silent.insert(pair.from == host ? pair.to : pair.from);
+        answered |= cell.end == RailEnd::ok || cell.end == RailEnd::large_lost;
+      }
+    }
+    if (!answered && silent.size() >= 2) return std::min(timeout_s, kHopelessSeconds);
+  }
+  return timeout_s;
+}
+
 struct Rails::State {
   Options options;
   Settings settings;
   int roce_version = 2;
-  std::unique_ptr<Bootstrap> bootstrap;
+  std::unique_ptr<Meeting> meeting;
   std::vector<std::unique_ptr<ProxyEngine>> listeners;  // by NIC, or one for RDMA ports
   std::shared_ptr<void> devices;                        // held open
   uint32_t abort_word = 0;
   std::vector<uint8_t> memory;
   RailMatrix matrix;
-  std::vector<base::Address> bootstrap_addresses;  // by host: of the connections beside RDMA
-  std::vector<int> acting;                         // ranks, by host
-  int self = -1;                                   // index of the host that this rank acts for
-  bool all_done = false;                           // with the round, as of the last beat
+  std::vector<base::Address> beside_rdma;  // by host: where connections beside RDMA arrive
+  std::vector<int> acting;                 // ranks, by host
+  int self = -1;                           // index of the host that this rank acts for
+  bool all_done = false;                   // with the round, as of the last beat
 
+  Status join_bootstrap(const Interface& interface, Deadline deadline);
   Status share_busy(const base::HostLoad& before);
   Status gather_hosts();
   Status gather_nics();
   Status listen(RailHost& host);
-  RailSide side_with(int other, bool sends);
-  Status try_pair(int a, int b, std::vector<RailPair>& found);
-  Status run_round(const std::vector<std::pair<int, int>>& pairs);
+  RailSide side_with(int other) const;
+  Status try_pair(int a, int b, double seconds, std::vector<RailPair>& found);
+  Status run_round(const std::vector<std::pair<int, int>>& pairs, double seconds);
+  Result<std::vector<int>> agree_on(int round);
+  Status measure_again(const base::HostLoad& before);
   Status share(const std::vector<RailPair>& found);
   Status beat(bool done);
   Deadline patience() const;
@@ -100,7 +132,7 @@ Rails::Rails() : state_(std::make_unique<State>()) {}
 Rails::~Rails() = default;
 
 void Rails::abort(const Error& why) {
-  state_->bootstrap->announce_abort(why);
+  state_->meeting->abort(why);
 }
 
 Result<std::unique_ptr<Rails>> Rails::join(const Options& options) {
@@ -124,18 +156,15 @@ Result<std::unique_ptr<Rails>> Rails::join(const Options& options) {
   COLL_ASSIGN(
       const Interface interface,
       bootstrap_interface(s.settings.interfaces, s.settings.family, options.id.root_address()));
-  Bootstrap::Options o;
-  o.id = options.id;
-  o.rank = options.rank;
-  o.size = options.size;
-  o.interface = interface;
-  o.host = base::host_name();
-  o.deadline = Deadline::after_seconds(options.start_left_s > 0 ? options.start_left_s
-                                                                : s.settings.start_timeout_s);
-  o.task = options.task;
-  o.cancel = options.cancel;
-  o.checks_in = options.checks_in;
-  COLL_ASSIGN(s.bootstrap, Bootstrap::join(o));
+  const Deadline started = Deadline::after_seconds(
+      options.start_left_s > 0 ? options.start_left_s : s.settings.start_timeout_s);
+  if (options.relay != nullptr) {
+    s.meeting = meet_through(*options.relay, options.rank, options.size);
+    if (options.checks_in) options.checks_in();
+    COLL_TRY_IN(s.meeting->gather({}, started), "check-in");
+  } else {
+    COLL_TRY(s.join_bootstrap(interface, started));
+  }
   ProxyEngine::Options p;
   p.listen_at = interface.address;
   p.secret = options.id.secret;
@@ -145,12 +174,36 @@ Result<std::unique_ptr<Rails>> Rails::join(const Options& options) {
   return rails;
 }
 
+Status Rails::State::join_bootstrap(const Interface& interface, Deadline deadline) {
+  Bootstrap::Options o;
+  o.id = options.id;
+  o.rank = options.rank;
+  o.size = options.size;
+  o.interface = interface;
+  o.host = base::host_name();
+  o.deadline = deadline;
+  o.task = options.task;
+  o.cancel = options.cancel;
+  o.checks_in = options.checks_in;
+  COLL_ASSIGN(auto bootstrap, Bootstrap::join(o));
+  meeting = meet_over(std::move(bootstrap));
+  return {};
+}
+
 // Which rank acts for which host.
 Status Rails::State::gather_hosts() {
-  std::vector<uint64_t> hashes(size_t(options.size));
-  hashes[size_t(options.rank)] = base::host_hash(options.id.hash());
-  COLL_TRY(bootstrap->all_gather(hashes.data(), sizeof(uint64_t),
-                                 Deadline::after_seconds(settings.op_timeout_s)));
+  ByteWriter w;
+  w.put(base::host_hash(options.id.hash()));
+  COLL_ASSIGN(const auto all,
+              meeting->gather(w.bytes(), Deadline::after_seconds(settings.op_timeout_s)));
+  std::vector<uint64_t> hashes;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    ByteReader r(all[rank]);
+    hashes.push_back(r.get<uint64_t>());
+    if (!r.ok())
+      return Error(ErrorCode::lost, format("rank {} does not say what its host is", rank))
+          .blame(int(rank));
+  }
   const HostGroups groups = group_by_host(hashes);
   matrix.one_host = groups.size() == 1;
   if (matrix.one_host)
@@ -199,13 +252,13 @@ Status Rails::State::gather_nics() {
     w.put_rest(encode(host));
     memory.resize(RailPath::memory_bytes(options.message_bytes));
   }
-  COLL_ASSIGN(const auto texts, bootstrap->all_gather_blobs(
-                                    w.bytes(), Deadline::after_seconds(settings.op_timeout_s)));
+  COLL_ASSIGN(const auto texts,
+              meeting->gather(w.bytes(), Deadline::after_seconds(settings.op_timeout_s)));
   for (const int rank : acting) {
     const Bytes& text = texts[size_t(rank)];
     ByteReader r(text);
-    bootstrap_addresses.push_back(base::Address::read(r));
-    const size_t head = sizeof(uint32_t) + bootstrap_addresses.back().length;
+    beside_rdma.push_back(base::Address::read(r));
+    const size_t head = sizeof(uint32_t) + beside_rdma.back().length;
     if (!r.ok() || text.size() < head)
       return Error(ErrorCode::lost, format("rank {} reported no NICs", rank)).blame(rank);
     auto host = decode_rail_host(ByteView(text).subspan(head));
@@ -215,35 +268,32 @@ Status Rails::State::gather_nics() {
   return {};
 }
 
-RailSide Rails::State::side_with(int other, bool sends) {
+RailSide Rails::State::side_with(int other) const {
   RailSide side;
-  side.bootstrap = bootstrap.get();
+  side.meeting = meeting.get();
   side.mine = &matrix.hosts[size_t(self)];
   side.theirs = &matrix.hosts[size_t(other)];
-  side.sends = sends;
+  side.first = self < other;
+  side.both_ways = !matrix.one_host;
   for (const auto& listener : listeners) side.acceptors.push_back(listener.get());
-  side.theirs_at = bootstrap_addresses[size_t(other)];
+  side.theirs_at = beside_rdma[size_t(other)];
   side.secret = options.id.secret;
   side.comm_hash = options.id.hash();
-  side.memory = {.data = memory.data(), .message_bytes = options.message_bytes};
-  side.seconds = options.seconds;
-  side.timeout_s = options.timeout_s;
+  side.timeout_s = rail_timeout(matrix, self, other, options.timeout_s);
   side.op_timeout_s = settings.op_timeout_s;
-  side.beat = [this] { return beat(false); };
   side.roce_version = roce_version;
   return side;
 }
 
 // Both directions, the lower host's first.
-Status Rails::State::try_pair(int a, int b, std::vector<RailPair>& found) {
-  for (const bool forward : {true, false}) {
-    if (!forward && matrix.one_host) break;
-    const int from = forward ? a : b, to = forward ? b : a;
-    const int other = self == a ? b : a;
-    RailPair pair{.from = from, .to = to, .cells = {}};
-    COLL_ASSIGN(pair.cells, try_rails(side_with(other, self == from)));
-    found.push_back(std::move(pair));
-  }
+Status Rails::State::try_pair(int a, int b, double seconds, std::vector<RailPair>& found) {
+  RailSide side = side_with(self == a ? b : a);
+  side.memory = {.data = memory.data(), .message_bytes = options.message_bytes};
+  side.seconds = seconds;
+  side.beat = [this] { return beat(false); };
+  COLL_ASSIGN(auto results, try_rails(side));
+  found.push_back({.from = a, .to = b, .cells = std::move(results[0])});
+  if (side.both_ways) found.push_back({.from = b, .to = a, .cells = std::move(results[1])});
   return {};
 }
 
@@ -251,7 +301,7 @@ Status Rails::State::try_pair(int a, int b, std::vector<RailPair>& found) {
 Status Rails::State::share(const std::vector<RailPair>& found) {
   ByteWriter w;
   for (const RailPair& pair : found) write(w, pair);
-  COLL_ASSIGN(const auto texts, bootstrap->all_gather_blobs(w.bytes(), patience()));
+  COLL_ASSIGN(const auto texts, meeting->gather(w.bytes(), patience()));
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     ByteReader r(texts[rank]);
     while (r.ok() && !r.at_end()) {
@@ -263,7 +313,7 @@ Status Rails::State::share(const std::vector<RailPair>& found) {
                                    matrix.hosts[size_t(pair.to)].nics.size())
         return Error(ErrorCode::lost, format("the results of rank {} are malformed", rank))
             .blame(int(rank));
-      matrix.pairs.push_back(std::move(pair));
+      matrix.add(std::move(pair));
     }
   }
   return {};
@@ -272,25 +322,25 @@ Status Rails::State::share(const std::vector<RailPair>& found) {
 // While pairs of hosts are at it all ranks meet every so often: who waits hears that those who test
 // go on, and a rank that hangs is known soon, however long a round takes.
 Status Rails::State::beat(bool done) {
-  std::vector<uint8_t> all(size_t(options.size));
-  all[size_t(options.rank)] = uint8_t(done);
-  COLL_TRY(bootstrap->all_gather(all.data(), 1, patience()));
-  all_done = std::all_of(all.begin(), all.end(), [](uint8_t each) { return each != 0; });
+  const auto mine = uint8_t(done);
+  COLL_ASSIGN(const auto all, meeting->gather({&mine, 1}, patience()));
+  all_done = std::all_of(all.begin(), all.end(),
+                         [](const Bytes& each) { return each.size() == 1 && each[0] != 0; });
   return {};
 }
 
 // From one beat to the next a rank takes one step beyond the second in which none is due. By that
 // second the partner of a rank that hangs is first to say so.
 Deadline Rails::State::patience() const {
-  const double step_s = 1 + options.seconds + options.timeout_s;
+  const double step_s = 1 + std::max(options.seconds, options.again_seconds) + options.timeout_s;
   return Deadline::after_seconds(std::max(settings.op_timeout_s, step_s) + kRailBeatSeconds);
 }
 
-Status Rails::State::run_round(const std::vector<std::pair<int, int>>& pairs) {
+Status Rails::State::run_round(const std::vector<std::pair<int, int>>& pairs, double seconds) {
   std::vector<RailPair> found;
   for (const auto& [a, b] : pairs) {
     if (self != a && self != b) continue;
-    COLL_TRY_IN(try_pair(a, b, found),
+    COLL_TRY_IN(try_pair(a, b, seconds, found),
                 format("{} and {}", matrix.hosts[size_t(a)].host, matrix.hosts[size_t(b)].host));
     if (self == b) found.clear();  // the other end says the same
   }
@@ -307,10 +357,46 @@ Status Rails::State::share_busy(const base::HostLoad& before) {
     after.throttled_times = before.throttled_times;
     why = cmd::busy_reason(before, after, 1, after.own_s - before.own_s).substr(0, kMostRailsText);
   }
-  COLL_ASSIGN(const auto texts, bootstrap->all_gather_blobs(base::bytes_of(why), patience()));
+  COLL_ASSIGN(const auto texts, meeting->gather(base::bytes_of(why), patience()));
   for (size_t host = 0; host < acting.size(); ++host) {
     const Bytes& text = texts[size_t(acting[host])];
     matrix.hosts[host].busy = std::string(text.begin(), text.end()).substr(0, kMostRailsText);
+  }
+  return {};
+}
+
+// Rank 0 says which hosts are open; all do as it says.
+Result<std::vector<int>> Rails::State::agree_on(int round) {
+  ByteWriter w;
+  if (options.rank == 0 && options.again)
+    for (const int host : options.again(matrix, round)) w.put(int32_t(host));
+  COLL_ASSIGN(const auto texts, meeting->gather(w.bytes(), patience()));
+  std::vector<int> open;
+  ByteReader r(texts[0]);
+  while (r.ok() && !r.at_end()) {
+    open.push_back(r.get<int32_t>());
+    if (open.back() < 0 || open.back() >= int(matrix.hosts.size())) r.fail();
+  }
+  if (!r.ok())
+    return Error(ErrorCode::lost, "rank 0 names hosts to try again that there are none").blame(0);
+  return open;
+}
+
+// Sure is what is bad twice, and beside hosts that are good: one bad measurement is noise.
+Status Rails::State::measure_again(const base::HostLoad& before) {
+  for (int round = 0; round < kMostAgain; ++round) {
+    COLL_ASSIGN(const std::vector<int> open, agree_on(round));
+    if (open.size() < 2) return {};
+    if (options.rank == 0 && options.progress)
+      options.progress(format("rails: {} hosts once more", open.size()));
+    for (std::vector<std::pair<int, int>> pairs : cmd::tournament(int(open.size()))) {
+      for (auto& pair : pairs) {
+        const int x = open[size_t(pair.first)], y = open[size_t(pair.second)];
+        pair = {std::min(x, y), std::max(x, y)};
+      }
+      COLL_TRY(run_round(pairs, options.again_seconds));
+    }
+    COLL_TRY(share_busy(before));
   }
   return {};
 }
@@ -323,14 +409,15 @@ Status Rails::State::run() {
   for (size_t i = 0; i < rounds.size(); ++i) {
     if (options.rank == 0 && options.progress)
       options.progress(format("rails: round {} of {}", i + 1, rounds.size()));
-    COLL_TRY(run_round(rounds[i]));
+    COLL_TRY(run_round(rounds[i], options.seconds));
   }
   COLL_TRY(share_busy(before));
+  COLL_TRY(measure_again(before));
   std::stable_sort(matrix.pairs.begin(), matrix.pairs.end(),
                    [](const RailPair& a, const RailPair& b) {
                      return std::pair(a.from, a.to) < std::pair(b.from, b.to);
                    });
-  COLL_TRY_IN(bootstrap->finish(patience()), "finish");
+  COLL_TRY_IN(meeting->finish(patience()), "finish");
   return {};
 }
 

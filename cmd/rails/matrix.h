@@ -24,13 +24,24 @@ struct RailPair {
 };
 
 struct RailMatrix {
-  std::vector<RailHost> hosts;  // in the order of their ranks
-  bool one_host = false;        // there is one: its NICs were tried against each other
-  std::vector<RailPair> pairs;  // both directions of each pair tried; of one host, one
+  std::vector<RailHost> hosts;   // in the order of their ranks
+  bool one_host = false;         // there is one: its NICs were tried against each other
+  std::vector<RailPair> pairs;   // both directions of each pair tried; of one host, one
+  std::vector<RailPair> before;  // of pairs that were tried again, as they were then, in turn
+  // A newer measurement of the same two hosts takes its place.
+  void add(RailPair pair);
 };
+
+inline constexpr int kMostAgain = 6;
 
 // Which hosts are tried in each round; `sparse_from` as in Rails::Options. Pure.
 std::vector<std::vector<std::pair<int, int>>> rail_rounds(int hosts, int sparse_from);
+
+// How long a path between two hosts is waited for: `timeout_s`, or kHopelessSeconds where one of
+// them has answered none of two others or more, so that a host that is cut off costs seconds and
+// not that much for each of the rest. Pure.
+inline constexpr double kHopelessSeconds = 1.2;  // a SYN that is lost is sent again after 1 s
+double rail_timeout(const RailMatrix& so_far, int a, int b, double timeout_s);
 
 class Rails {
  public:
@@ -49,6 +60,11 @@ class Rails {
     double timeout_s = 3;   // of a path that hangs
     // From so many hosts on not all pairs, but those of cmd::pair_rounds; 0: always all.
     int sparse_from = 0;
+    // Rank 0's: the hosts that are tried among themselves once more, up to kMostAgain times, for
+    // again_seconds a path; fewer than two: all is clear. Null: none ever.
+    std::function<std::vector<int>(const RailMatrix&, int round)> again;
+    double again_seconds = 0.1;
+    cmd::RankRelay* relay = nullptr;  // through which ranks meet; null: over the bootstrap
     std::function<void(const std::string&)> progress;  // of rank 0
   };
   // Errors: usage: fewer than two ranks, a knob; unavailable: --net ib without a port.

@@ -14,17 +14,22 @@ Command rails_row(uint32_t own) {
       .summary = "every NIC of every host against every other: reach, GB/s",
       .description =
           "Sends real data from each NIC of each host to each NIC of every other and back, and "
-          "prints a table for each pair of hosts: GB/s, or why nothing passes. NICs are RDMA "
-          "ports, or the network interfaces where no host has RDMA or with --net socket. All "
-          "paths "
-          "between two hosts are connected at the same time, so that those that hang cost one "
-          "time-out; then they stream one after another. Pairs of hosts go in rounds, a host in "
-          "one pair at a time. It prints facts of each NIC (rate, MTU, the GID that is used), "
-          "what is slower than most is marked, every failure comes with a remedy, and the last "
-          "line is what to set so that jobs use the good ones. Exit code 1 when a path fails or "
-          "is "
-          "slow. With one host alone its NICs loop back to each other. collctl run rails is the "
-          "same.",
+          "prints a table for each pair of hosts (of hosts with one NIC each, one matrix): GB/s, "
+          "or "
+          "why nothing passes. NICs are RDMA ports, or the network interfaces where no host has "
+          "RDMA or with --net socket. All paths between two hosts are connected at the same time, "
+          "so that those that hang cost one time-out (--pair-timeout, 3 seconds), and 1.2 seconds "
+          "where one of the two has answered none of two others; then they stream one after "
+          "another. Pairs of hosts go in rounds, a host in one pair at a time. Hosts tell what "
+          "they "
+          "find through the launcher, so that a link that is broken is a mark in the table and "
+          "ends "
+          "nothing. What is bad is measured again, beside good hosts, up to six times, before a "
+          "host, a NIC, a link or one direction of it is named, as check does it. It prints facts "
+          "of each NIC (rate, MTU, the GID that is used), every failure comes with a remedy, and "
+          "the last line is what to set so that jobs use the good ones. Exit code 1 when a path "
+          "fails or is slow. With one host alone its NICs loop back to each other. collctl run "
+          "rails is the same.",
       .examples = {{"collctl rails -H node[01-04]", "four hosts, their RDMA ports"},
                    {"collctl run -H a,b rails --net socket", "the interfaces of two"},
                    {"collctl rails -H a,b --json", "one JSON object"}},
@@ -61,8 +66,11 @@ void add_rails_options(std::vector<Option>& t, uint32_t own) {
        .minimum = 0,
        .maximum = 1,
        .scopes = own | kCheck,
-       .help = "below F times the median of its peers is slow (rails, check)",
-       .more = "Of paths: the median of those between NICs of the same rate. 0: none is slow."});
+       .help = "below F times what its peers have is slow (rails, check)",
+       .more = "Of hosts the median. Of paths what is usual between NICs of the same rate: of each "
+               "NIC's n partners the speed of the n/2-th best, of all NICs the median of these; so "
+               "bad hosts do not pull it down while they are fewer than the good. 0: none is "
+               "slow."});
   add_file_option(t, own, kDrawnChecks, kDrawnAndMonitored);
 }
 

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/format.h"
+#include "base/host_half_open.h"
 #include "base/log.h"
 #include "transport/table/nets.h"
 
@@ -14,8 +15,7 @@ namespace {
 using transport::Direction;
 using transport::PeerInfo;
 
-constexpr uint32_t kRailTag = 0x5241494c;  // of the two ends' messages
-constexpr uint32_t kPurpose = 0x7261696c;  // of their edges
+constexpr uint32_t kPurpose = 0x7261696c;  // of the two ends' edges
 constexpr double kSlackSeconds = 1;        // of the peer's processor, for what only it does
 constexpr double kRailGoodbyeSeconds = 1;
 constexpr size_t kMostBlob = 4096, kMostRailText = 4096;
@@ -43,18 +43,20 @@ Error unreadable(const RailHost& peer) {
 class PairTest {
  public:
   explicit PairTest(const RailSide& side) : side_(side) {}
-  Result<std::vector<RailResult>> run();
+  Result<std::vector<std::vector<RailResult>>> run();
 
  private:
   struct Way {
-    size_t cell = 0;
+    bool sends = false;
+    RailResult* result = nullptr;
+    const RailNic *my_nic = nullptr, *their_nic = nullptr;
     std::unique_ptr<RailPath> path;
     Bytes mine, theirs;
   };
-  const RailHost& sender() const { return side_.sends ? *side_.mine : *side_.theirs; }
-  const RailHost& receiver() const { return side_.sends ? *side_.theirs : *side_.mine; }
-  void judge();
-  void make_way(size_t from, size_t to);
+  const RailHost& sender(bool sends) const { return sends ? *side_.mine : *side_.theirs; }
+  const RailHost& receiver(bool sends) const { return sends ? *side_.theirs : *side_.mine; }
+  void add_direction(bool sends);
+  Way make_way(bool sends, size_t from, size_t to, RailResult& result);
   Status exchange_blobs();
   void reach();
   Status agree_all();
@@ -63,34 +65,40 @@ class PairTest {
   Result<Bytes> swap(Bytes mine);
   static void write(ByteWriter& w, const RailResult& result);
   static RailResult read(ByteReader& r);
-  void settle(size_t cell, const RailResult& mine, const RailResult& theirs);
+  RailResult seen(const Way& way) const;
+  void settle(Way& way, const RailResult& mine, const RailResult& theirs);
 
   const RailSide& side_;
-  std::vector<RailResult> results_;
+  std::vector<std::vector<RailResult>> results_;
   std::vector<Way> ways_;
   int64_t heard_ns_ = now_ns(), beat_ns_ = now_ns();  // of the peer, of all
 };
 
-void PairTest::judge() {
-  for (const RailNic& from : sender().nics)
-    for (const RailNic& to : receiver().nics)
-      results_.push_back(judge_rail(from, to, side_.roce_version));
+// What two ports' facts say; a way for each two that may go together.
+void PairTest::add_direction(bool sends) {
+  const auto &from = sender(sends).nics, &to = receiver(sends).nics;
+  auto& results = results_.emplace_back();
+  results.reserve(from.size() * to.size());  // ways point into it
+  for (size_t i = 0; i < from.size(); ++i)
+    for (size_t j = 0; j < to.size(); ++j) {
+      RailResult& result = results.emplace_back(judge_rail(from[i], to[j], side_.roce_version));
+      if (result.end == RailEnd::ok) ways_.push_back(make_way(sends, i, j, result));
+    }
 }
 
-void PairTest::make_way(size_t from, size_t to) {
-  const size_t cell = from * receiver().nics.size() + to;
-  if (results_[cell].end != RailEnd::ok) return;
-  const RailNic& my_nic = side_.mine->nics[side_.sends ? from : to];
-  const RailNic& their_nic = side_.theirs->nics[side_.sends ? to : from];
+PairTest::Way PairTest::make_way(bool sends, size_t from, size_t to, RailResult& result) {
+  const size_t cell = from * receiver(sends).nics.size() + to;
+  const RailNic& my_nic = side_.mine->nics[sends ? from : to];
+  const RailNic& their_nic = side_.theirs->nics[sends ? to : from];
   transport::NetEnd end{};
   end.spec.channel = int(cell);
-  end.spec.direction = side_.sends ? Direction::send : Direction::recv;
+  end.spec.direction = sends ? Direction::send : Direction::recv;
   end.spec.self = peer_info(*side_.mine, my_nic, {});
   end.spec.peer =
       peer_info(*side_.theirs, their_nic, their_nic.rdma() ? side_.theirs_at : their_nic.address);
   end.spec.purpose = kPurpose;
   transport::Services services;
-  services.acceptor = side_.acceptors[my_nic.rdma() ? 0 : side_.sends ? from : to];
+  services.acceptor = side_.acceptors[my_nic.rdma() ? 0 : sends ? from : to];
   services.secret = side_.secret;
   services.comm_hash = side_.comm_hash;
   services.helper_threads = 0;
@@ -100,13 +108,19 @@ void PairTest::make_way(size_t from, size_t to) {
                      side_.mine->hash != side_.theirs->hash;
   if (!my_nic.rdma())
     services.source = {.address = my_nic.address, .interface = apart ? my_nic.name : ""};
-  Way way{.cell = cell, .path = nullptr, .mine = {}, .theirs = {}};
+  Way way{.sends = sends,
+          .result = &result,
+          .my_nic = &my_nic,
+          .their_nic = &their_nic,
+          .path = nullptr,
+          .mine = {},
+          .theirs = {}};
   way.path = std::make_unique<RailPath>(end, services, my_nic.rdma(), side_.memory, uint32_t(cell));
-  ways_.push_back(std::move(way));
+  return way;
 }
 
 // A peer that lives is heard of after each step, which may take its whole time; what has passed
-// since then counts. The sending end says when the next beat is due.
+// since then counts. The first end says when the next beat is due.
 Result<Bytes> PairTest::swap(Bytes mine) {
   const double step_s = side_.seconds + side_.timeout_s + kSlackSeconds;
   const Deadline deadline =
@@ -115,11 +129,11 @@ Result<Bytes> PairTest::swap(Bytes mine) {
   const std::string context = format("rails of {} and {}", side_.mine->host, side_.theirs->host);
   bool due = double(now_ns() - beat_ns_) / 1e9 >= kRailBeatSeconds;
   mine.push_back(uint8_t(due));
-  COLL_TRY_IN(side_.bootstrap->send(peer, kRailTag, mine, deadline), context);
-  auto theirs = side_.bootstrap->recv(peer, kRailTag, deadline);
+  COLL_TRY_IN(side_.meeting->send(peer, mine, deadline), context);
+  auto theirs = side_.meeting->receive(peer, deadline);
   if (!theirs) return std::move(theirs.error()).within(context);
   if (theirs->empty()) return unreadable(*side_.theirs);
-  if (!side_.sends) due = theirs->back() != 0;
+  if (!side_.first) due = theirs->back() != 0;
   theirs->pop_back();
   if (due) {
     COLL_TRY(side_.beat());
@@ -163,6 +177,7 @@ void PairTest::reach() {
 
 void PairTest::write(ByteWriter& w, const RailResult& result) {
   w.put(uint8_t(result.end)).put(result.GBps).put(result.first_us).put(result.resent);
+  w.put(uint8_t(result.lost));
   const std::string text = result.text.substr(0, kMostRailText);
   w.put(uint32_t(text.size()));
   w.put_rest(base::bytes_of(text));
@@ -176,21 +191,36 @@ RailResult PairTest::read(ByteReader& r) {
   result.GBps = r.get<double>();
   result.first_us = r.get<double>();
   result.resent = r.get<double>();
+  const auto lost = r.get<uint8_t>();
+  if (lost >= kRailLostCount) r.fail();
+  result.lost = r.ok() ? RailLost(lost) : RailLost::unknown;
   result.text = r.get_string(kMostRailText);
+  return result;
+}
+
+// The sending host dials: where its connection never came about, the receiver's kernel knows
+// whether it has heard of it at all.
+RailResult PairTest::seen(const Way& way) const {
+  RailResult result = way.path->result();
+  if (way.sends || way.my_nic->rdma() || result.end != RailEnd::silent || way.path->connected())
+    return result;
+  result.lost = base::is_half_open(way.my_nic->address, way.their_nic->address) ? RailLost::back
+                                                                                : RailLost::there;
   return result;
 }
 
 // Both ends come to the same: a failure that says something goes before one that only waited, and
 // the sender's before the receiver's.
-void PairTest::settle(size_t cell, const RailResult& mine, const RailResult& theirs) {
-  const RailResult& out = side_.sends ? mine : theirs;
-  const RailResult& in = side_.sends ? theirs : mine;
+void PairTest::settle(Way& way, const RailResult& mine, const RailResult& theirs) {
+  const RailResult& out = way.sends ? mine : theirs;
+  const RailResult& in = way.sends ? theirs : mine;
   const auto waited = [](const RailResult& r) {
     return r.end == RailEnd::silent || r.end == RailEnd::large_lost;
   };
-  RailResult& result = results_[cell];
+  RailResult& result = *way.result;
   result.first_us = out.first_us;
-  if (out.end == RailEnd::ok && in.end == RailEnd::ok) {
+  // A sender that is still at it when a slow path's time is up has waited; enough has arrived.
+  if (in.end == RailEnd::ok && (out.end == RailEnd::ok || (waited(out) && in.GBps > 0))) {
     result.GBps = in.GBps;
     result.resent = out.resent;
     return;
@@ -200,22 +230,31 @@ void PairTest::settle(size_t cell, const RailResult& mine, const RailResult& the
   const RailResult& known = receiver_knows ? in : out;
   result.end = known.end;
   result.GBps = 0;
-  result.text = format("{}: {}", receiver_knows ? receiver().host : sender().host, known.text);
+  result.text =
+      format("{}: {}", (receiver_knows ? receiver(way.sends) : sender(way.sends)).host, known.text);
+  if (result.end != RailEnd::silent || in.lost == RailLost::unknown) return;
+  result.lost = in.lost;
+  result.text +=
+      in.lost == RailLost::there
+          ? format("; nothing that {} sends arrives", sender(way.sends).host)
+          : format("; what {} sends arrives, and no answer arrives there", sender(way.sends).host);
 }
 
 // What both ends found so far; paths that are not good on both are dropped.
 Status PairTest::agree_all() {
   ByteWriter w;
-  for (const Way& way : ways_) write(w, way.path->result());
+  std::vector<RailResult> all;
+  for (const Way& way : ways_) write(w, all.emplace_back(seen(way)));
   COLL_ASSIGN(const Bytes theirs, swap(w.bytes()));
   ByteReader r(theirs);
-  for (Way& way : ways_) {
-    const RailResult mine = way.path->result();
+  for (size_t i = 0; i < ways_.size(); ++i) {
+    Way& way = ways_[i];
+    const RailResult& mine = all[i];
     const RailResult their = read(r);
-    settle(way.cell, mine, their);
+    settle(way, mine, their);
   }
   if (!r.ok() || !r.at_end()) return unreadable(*side_.theirs);
-  std::erase_if(ways_, [&](const Way& way) { return results_[way.cell].end != RailEnd::ok; });
+  std::erase_if(ways_, [&](const Way& way) { return way.result->end != RailEnd::ok; });
   return {};
 }
 
@@ -229,8 +268,9 @@ Status PairTest::stream_all() {
     ByteReader r(theirs);
     const RailResult their = read(r);
     if (!r.ok() || !r.at_end()) return unreadable(*side_.theirs);
-    settle(way.cell, mine, their);
-    if (results_[way.cell].end != RailEnd::ok) way.path.reset();
+    settle(way, mine, their);
+    // What a slow path has under way would take the next one's wire.
+    if (mine.end != RailEnd::ok || their.end != RailEnd::ok) way.path.reset();
   }
   return {};
 }
@@ -245,10 +285,10 @@ Status PairTest::leave() {
   return {};
 }
 
-Result<std::vector<RailResult>> PairTest::run() {
-  judge();
-  for (size_t from = 0; from < sender().nics.size(); ++from)
-    for (size_t to = 0; to < receiver().nics.size(); ++to) make_way(from, to);
+Result<std::vector<std::vector<RailResult>>> PairTest::run() {
+  results_.reserve(2);
+  add_direction(side_.first);
+  if (side_.both_ways) add_direction(!side_.first);
   COLL_TRY(exchange_blobs());
   reach();
   COLL_TRY(agree_all());
@@ -259,7 +299,7 @@ Result<std::vector<RailResult>> PairTest::run() {
 
 }  // namespace
 
-Result<std::vector<RailResult>> try_rails(const RailSide& side) {
+Result<std::vector<std::vector<RailResult>>> try_rails(const RailSide& side) {
   return PairTest(side).run();
 }
 

@@ -1,23 +1,24 @@
-// All paths from the NICs of one host to those of another, in one direction: both ends call
-// try_rails at the same time. First every path is connected and carries a few small messages, all
-// in parallel, so that those that hang cost one time-out together; then the good ones stream
-// one after another, so that they do not share a wire.
+// All paths between the NICs of two hosts: both ends call try_rails at the same time. First every
+// path of either direction is connected and carries a few small messages, all in parallel, so that
+// those that hang cost one time-out together; then the good ones stream one after another, so that
+// they do not share a wire.
 //
 // Threads: the caller's, and while paths are connected one for each.
 #pragma once
 #include <functional>
 #include <vector>
 
+#include "cmd/rails/meeting.h"
 #include "cmd/rails/path.h"
-#include "runtime/bootstrap/bootstrap.h"
 #include "runtime/links/proxy.h"
 
 namespace collctl::runtime {
 
 struct RailSide {
-  Bootstrap* bootstrap = nullptr;
+  Meeting* meeting = nullptr;
   const RailHost *mine = nullptr, *theirs = nullptr;
-  bool sends = false;
+  bool first = false;     // of the two directions the first is that in which this end sends
+  bool both_ways = true;  // or only the first
   // Where connections to this rank arrive: by NIC, or one for all of them (RDMA ports).
   std::vector<transport::NetAcceptor*> acceptors;
   base::Address theirs_at{};  // the peer's acceptor for RDMA ports
@@ -33,8 +34,8 @@ struct RailSide {
 };
 inline constexpr double kRailBeatSeconds = 1;
 
-// By NIC of the sending host, then of the other; the same on both ends. Errors are the peer's or
-// the bootstrap's: then nothing more can be tried.
-Result<std::vector<RailResult>> try_rails(const RailSide& side);
+// By direction (the first, then the other), by NIC of its sending host, then of the other; the same
+// on both ends. Errors are the peer's or the meeting's: then nothing more can be tried.
+Result<std::vector<std::vector<RailResult>>> try_rails(const RailSide& side);
 
 }  // namespace collctl::runtime

@@ -28,6 +28,11 @@ enum class RailEnd : uint8_t {
 };
 inline constexpr int kRailEndCount = 8;
 
+// Of a path on which nothing arrives: whether what the sending host sends does not arrive, or what
+// it is answered.
+enum class RailLost : uint8_t { unknown, there, back };
+inline constexpr int kRailLostCount = 3;
+
 struct RailResult {
   RailEnd end = RailEnd::silent;
   double GBps = 0;                 // 1e9 bytes per second, as the receiver saw it
@@ -36,6 +41,7 @@ struct RailResult {
   int from_gid = -1, to_gid = -1;  // entries of the ports' tables; -1: none is used
   std::string gid_type = {};       // of the sender: "RoCE v2"
   std::string text = {};           // when not ok: the reason
+  RailLost lost = RailLost::unknown;
 };
 
 // What two ports' facts say before anything is sent: unlike or no_address, else ok with the GIDs
@@ -67,6 +73,7 @@ class RailPath {
   bool leave(Deadline deadline);
 
   bool good() const { return !error_; }
+  bool connected() const { return connection_ != nullptr; }
   // As this end sees it. Of an end that is not good: the kind of failure and the words.
   RailResult result() const;
 

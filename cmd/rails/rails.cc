@@ -56,6 +56,7 @@ Result<TaskSpec> rails_task(const ParsedLine& line) {
                                           kMostRailsMessage >> 20));
   spec.seconds = line.number("seconds", 0);
   spec.timeout_s = line.number("pair-timeout", 0);
+  spec.below = line.number("below", 0);
   TaskSpec task{.task = &kRailsTask, .settings = {}, .options = spec.to_json()};
   task.settings.device_request = DeviceRequest::cpu;
   task.settings.start_timeout_s = line.has("start-timeout") ? line.number("start-timeout", 0) : 0;

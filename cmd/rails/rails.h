@@ -4,6 +4,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct RailsSpec {
   double timeout_s = 3;   // of a path that hangs
   std::string net;        // "", ib, socket
   int sparse_from = 0;    // hosts from which on not all pairs are tried (Rails::Options)
+  double below = 0;       // of what is usual: slow, and measured again
 
   std::string to_json() const;
   static Result<RailsSpec> from_json(const std::string& text);
@@ -55,7 +57,8 @@ struct RailsReport {
   bool one_host = false;
   uint64_t message_bytes = 0;
   std::vector<RailsHost> hosts;
-  std::vector<RailPair> pairs;
+  std::vector<RailPair> pairs;   // as measured last
+  std::vector<RailPair> before;  // of those that were measured again, as they were then, in turn
 };
 
 // "ok", "unlike", "gid", "no-route", "no-answer", "mtu", "failed", "wrong-data": stable, for
@@ -77,27 +80,36 @@ struct RailAt {
 // "node01 mlx5_0:1 -> node02 mlx5_1:1"
 std::string rail_text(const RailsReport& report, const RailAt& at);
 
-// A path is slow that has less than this part of the median: `below`, or half of it where an end
+// A path is slow that has less than this part of what is usual: `below`, or half of it where an end
 // was busy, as its speed says little then.
 double slow_below(const RailsHost& from, const RailsHost& to, double below);
 
 struct RailsFindings {
-  bool rdma = false;                 // what was tried is RDMA, else interfaces
-  bool rail_only = false;            // NICs reach only those of their name
-  std::map<double, double> medians;  // GB/s by the slower NIC's rate (Gb/s)
-  std::vector<RailAt> slow;
-  size_t good = 0, tried = 0;  // paths; of a rail-only fabric those inside a rail
+  bool rdma = false;               // what was tried is RDMA, else interfaces
+  bool rail_only = false;          // NICs reach only those of their name
+  std::map<double, double> usual;  // GB/s by the slower NIC's rate (Gb/s): usual.h
+  std::vector<RailAt> slow;        // or with too many packets sent again
+  size_t good = 0, tried = 0;      // paths; of a rail-only fabric those inside a rail
   double median_GBps = 0, least_GBps = 0, below = 0;
-  // Of every path, and of hosts; the reason of what fails is a word of rail_word, "slow" or "host".
+  // Who is behind what is bad ("blame"), then every path ("rail") and hosts ("rdma"); the reason of
+  // a path that fails is a word of rail_word, or "slow".
   std::vector<Finding> checks;
   std::vector<Culprit> culprits;
+  std::set<std::pair<int, int>> broken;  // hosts, a path between which a culprit makes bad
+  std::vector<size_t> unexplained;   // of the checks: paths that are bad, and nobody is behind it
+  size_t came_back = 0;              // paths: bad once, good when measured again
+  size_t pardoned = 0;               // paths: slow, but not very, while an end was busy
+  std::string busy;                  // one such end, and why
   std::string recommended;           // variables; empty: nothing can be recommended
   std::string note;                  // about that line; may be empty
   std::vector<std::string> summary;  // unless all passed: the reasons
   Verdict verdict(std::optional<Error> error) const { return {checks, std::move(error), summary}; }
 };
-// `below`: a path is slow that has less than so much of the median of its kind; 0: none is.
+// `below`: a path is slow that has less than so much of what is usual of its kind; 0: none is.
 RailsFindings judge_rails(const RailsReport& report, double below);
+// Hosts whose paths have to be measured among themselves once more before anybody is named; fewer
+// than two: none.
+std::vector<int> hosts_in_doubt(const RailsReport& report, double below, int round);
 
 struct RailsTextStyle {
   bool quiet = false, all_pairs = false;

@@ -1,4 +1,6 @@
 // The report of `rails` as it travels from rank 0 to the launcher, and as --json shows it.
+#include <algorithm>
+
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/json_record.h"
@@ -30,6 +32,12 @@ RailsNic nic_of(const runtime::RailNic& nic) {
 }
 
 }  // namespace
+
+static const char* lost_word(runtime::RailLost lost) {
+  constexpr const char* kLostWords[] = {"unknown", "there", "back"};
+  static_assert(std::size(kLostWords) == runtime::kRailLostCount);
+  return kLostWords[size_t(lost)];
+}
 
 const char* rail_word(RailEnd end) {
   return kEndWords[size_t(end)];
@@ -69,24 +77,37 @@ static void cell_fields(JsonRecord& io, RailResult& cell) {
   io.field("to_gid", cell.to_gid, -1, 255);
   io.field("gid_type", cell.gid_type);
   io.field("text", cell.text);
+  if (io.has("lost", cell.lost != runtime::RailLost::unknown))
+    io.name("lost", cell.lost, runtime::kRailLostCount, lost_word);
+}
+
+static void pair_fields(JsonRecord& io, RailPair& pair, const RailsReport& report) {
+  const int last = int(report.hosts.size()) - 1;
+  io.field("from", pair.from, 0, last);
+  io.field("to", pair.to, 0, last);
+  io.list("cells", pair.cells,
+          [&](RailResult& cell) { io.object("cells", [&] { cell_fields(io, cell); }); });
+  if (io.status() && pair.cells.size() != report.hosts[size_t(pair.from)].nics.size() *
+                                              report.hosts[size_t(pair.to)].nics.size())
+    io.fail("cells", "one for each two NICs");
 }
 
 static void fields(JsonRecord& io, RailsReport& report) {
   io.field("one_host", report.one_host);
   io.field("message_bytes", report.message_bytes);
   io.field("hosts", report.hosts);
-  io.list("pairs", report.pairs, [&](RailPair& pair) {
-    io.object("pairs", [&] {
-      const int last = int(report.hosts.size()) - 1;
-      io.field("from", pair.from, 0, last);
-      io.field("to", pair.to, 0, last);
-      io.list("cells", pair.cells,
-              [&](RailResult& cell) { io.object("cells", [&] { cell_fields(io, cell); }); });
-      if (io.status() && pair.cells.size() != report.hosts[size_t(pair.from)].nics.size() *
-                                                  report.hosts[size_t(pair.to)].nics.size())
-        io.fail("cells", "one for each two NICs");
-    });
-  });
+  const auto pairs = [&](const char* name, std::vector<RailPair>& list) {
+    io.list(name, list,
+            [&](RailPair& pair) { io.object(name, [&] { pair_fields(io, pair, report); }); });
+  };
+  pairs("pairs", report.pairs);
+  if (!io.has("before", !report.before.empty())) return;
+  pairs("before", report.before);
+  for (const RailPair& old : report.before)
+    if (io.status() && std::none_of(report.pairs.begin(), report.pairs.end(), [&](const auto& now) {
+          return now.from == old.from && now.to == old.to;
+        }))
+      io.fail("before", "pairs that were measured again");
 }
 
 RailsReport report_of(const runtime::RailMatrix& matrix, uint64_t message_bytes) {
@@ -102,6 +123,7 @@ RailsReport report_of(const runtime::RailMatrix& matrix, uint64_t message_bytes)
     for (const auto& nic : host.nics) out.nics.push_back(nic_of(nic));
   }
   report.pairs = matrix.pairs;
+  report.before = matrix.before;
   return report;
 }
 
@@ -120,8 +142,10 @@ namespace {
 constexpr TaskField kAlikeRails[] = {
     {"message_bytes", "--message"}, {"seconds", "--seconds"}, {"timeout_s", "--pair-timeout"}};
 
+constexpr double kAgainSeconds = 0.1;  // a path that is measured again: 0.02 s flips
+
 Status run_rails(const TaskContext& context) {
-  const auto& [task, id, rank, size, sink, continued] = context;
+  const auto& [task, id, rank, size, sink, continued, relay] = context;
   COLL_ASSIGN(const RailsSpec spec, RailsSpec::from_json(task.options));
   sink.phase(rank, "connect");
   runtime::Rails::Options options;
@@ -139,6 +163,11 @@ Status run_rails(const TaskContext& context) {
   options.seconds = spec.seconds;
   options.timeout_s = spec.timeout_s;
   options.sparse_from = spec.sparse_from;
+  options.relay = relay;
+  options.again_seconds = std::max(spec.seconds, kAgainSeconds);
+  options.again = [&spec](const runtime::RailMatrix& matrix, int round) {
+    return hosts_in_doubt(report_of(matrix, spec.message_bytes), spec.below, round);
+  };
   options.progress = [&sink = context.sink](const std::string& text) { sink.progress(text); };
   COLL_ASSIGN(const auto rails, runtime::Rails::join(options));
   const AbortScope aborted([&](const Error& why) { rails->abort(why); });
@@ -162,6 +191,7 @@ static void fields(JsonRecord& io, RailsSpec& spec) {
   io.field("timeout_s", spec.timeout_s, 0, 3600);
   io.field("net", spec.net);
   io.field("sparse_from", spec.sparse_from, 0);
+  io.field("below", spec.below, 0, 1);
 }
 
 std::string RailsSpec::to_json() const {

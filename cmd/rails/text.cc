@@ -96,6 +96,35 @@ std::vector<BothWays> host_pairs(const RailsReport& report, const RailsFindings&
   return list;
 }
 
+// Hosts of one NIC each are one matrix.
+bool fits_one_matrix(const RailsReport& report) {
+  return report.hosts.size() > 2 && std::all_of(report.hosts.begin(), report.hosts.end(),
+                                                [](const auto& h) { return h.nics.size() == 1; });
+}
+
+std::string one_matrix(const RailsReport& report, const RailsFindings& found, size_t width) {
+  TextMatrix matrix{.indent = "  ", .rows = {.left = true}, .columns = {}};
+  matrix.rows.title = "from \\ to";
+  for (const RailsHost& host : report.hosts) {
+    matrix.rows.cells.push_back(format("{} {}", host.host, host.nics[0].name));
+    TableColumn& column = matrix.columns.emplace_back();
+    column.title = host.host;
+    column.cells.assign(report.hosts.size(), "-");
+  }
+  for (size_t p = 0; p < report.pairs.size(); ++p) {
+    const RailPair& pair = report.pairs[p];
+    const RailResult& cell = pair.cells[0];
+    const bool slow = std::binary_search(found.slow.begin(), found.slow.end(), RailAt{p, 0, 0});
+    const std::string word = cell_word(cell.end, report.hosts[size_t(pair.from)].nics[0],
+                                       report.hosts[size_t(pair.to)].nics[0]);
+    matrix.columns[size_t(pair.to)].cells[size_t(pair.from)] =
+        cell.end == RailEnd::ok       ? format("{:.3g}{}", cell.GBps, slow ? " *" : "")
+        : cell.end == RailEnd::unlike ? word
+                                      : word + " !";
+  }
+  return matrix_text(matrix, width);
+}
+
 std::string table(const BothWays& pair, size_t width) {
   const auto &rows = pair.from().nics, &columns = pair.to().nics;
   TextMatrix matrix{.indent = "  ", .rows = {.left = true}, .columns = {}};
@@ -179,17 +208,20 @@ std::string rails_text(const RailsReport& report, const RailsFindings& found,
                        const Verdict& verdict, const RailsTextStyle& style) {
   std::string text;
   const size_t hosts = report.one_host ? 1 : report.hosts.size();
+  const bool one = fits_one_matrix(report);
   if (!style.quiet) {
     text += format("# collctl {} rails: {} host{}, {}, messages of {}\n", base::kVersion, hosts,
                    hosts == 1 ? "" : "s", found.rdma ? "RDMA (NET/IB)" : "sockets (NET/Socket)",
                    message_size(report.message_bytes));
     if (report.one_host) text += "# there is only one host: its NICs loop back to each other\n";
     text += facts(report);
-    text += "# GB/s from rows to columns and back, the lower of both";
-    if (style.below > 0) text += format("; * below {:g} of the median", style.below);
-    text += "\n# ! fails, > only there, < only back\n";
+    text += one ? "# GB/s from rows to columns"
+                : "# GB/s from rows to columns and back, the lower of both";
+    if (style.below > 0) text += format("; * below {:g} of what is usual", style.below);
+    text += one ? "; ! fails\n" : "\n# ! fails, > only there, < only back\n";
   }
-  const auto pairs = host_pairs(report, found);
+  if (one) text += one_matrix(report, found, style.width);
+  const auto pairs = one ? std::vector<BothWays>() : host_pairs(report, found);
   size_t hidden = 0;
   for (const BothWays& pair : pairs) {
     if (!style.all_pairs && pairs.size() > kMostPairs && pair.all_good())
@@ -206,7 +238,13 @@ std::string rails_text(const RailsReport& report, const RailsFindings& found,
   if (found.good > 0)
     text += format("# {} of {} paths: median {:.3g} GB/s, least {:.3g} GB/s\n", found.good,
                    found.tried, found.median_GBps, found.least_GBps);
-  text += suspects_text(found.culprits) + verdict_text(verdict);
+  if (found.came_back > 0)
+    text += format("# bad once and good when measured again: {} of {} paths\n", found.came_back,
+                   found.tried);
+  if (found.pardoned > 0)
+    text += format("# slow while an end was busy, which says little: {} of {} paths ({})\n",
+                   found.pardoned, found.tried, found.busy);
+  text += verdict_text(verdict);
   if (!found.recommended.empty())
     text +=
         format("# recommended for collctl, and for NCCL:\n{}\n{}\n",
@@ -266,7 +304,7 @@ std::string rails_json(const RailsReport& report, const RailsFindings& found,
   // What fails, as the first reports had it.
   json.key("findings").begin_array();
   for (const Finding& finding : found.checks)
-    if (finding.status == FindingStatus::fail)
+    if (finding.status == FindingStatus::fail && finding.name != "blame")
       json.begin_object()
           .field("kind", finding.reason)
           .field("host", finding.at.host)

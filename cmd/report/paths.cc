@@ -73,14 +73,6 @@ void add_paths(PathMatrix& paths, const PathMatrix& more) {
         value = more.GBps[i][j];
 }
 
-void add_broken_path(PathMatrix& paths, const std::string& from, const std::string& to) {
-  for (size_t i = 0; i < paths.ends.size(); ++i)
-    for (size_t j = 0; j < paths.ends.size(); ++j)
-      if (paths.ends[i].starts_with(from + " ") && paths.ends[j].starts_with(to + " ") &&
-          paths.GBps[i][j] == kNotTried)
-        paths.GBps[i][j] = 0;
-}
-
 std::string paths_svg(const std::string& title, const PathMatrix& paths) {
   const std::vector<size_t> drawn = ends_to_draw(paths);
   HeatMap map{.title = "from rows to columns, GB/s",

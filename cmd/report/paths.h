@@ -19,8 +19,6 @@ void fields(JsonRecord& io, PathMatrix& paths);
 // Takes over what was not tried before; of the same path the first value stays. Busy is a host that
 // was so in any of them.
 void add_paths(PathMatrix& paths, const PathMatrix& more);
-// Nothing passed between two hosts, whose ends begin with their names: where nothing was measured.
-void add_broken_path(PathMatrix& paths, const std::string& from, const std::string& to);
 
 // A map of at most kMostEnds ends: of more those whose paths fail most, then the slowest. Empty
 // when nothing was tried.

@@ -152,4 +152,29 @@ TEST_CASE("rails: what a host says of its NICs travels whole, and only whole") {
   CHECK(!decode_rail_host(encode(host)).ok());
 }
 
+TEST_CASE("rails: a host that answers nobody is not waited for by each of the rest") {
+  RailMatrix so_far;
+  so_far.hosts.resize(4);
+  const auto add = [&](int from, int to, RailEnd end) {
+    so_far.add({.from = from, .to = to, .cells = {{.end = end}}});
+  };
+  add(0, 1, RailEnd::silent);
+  CHECK(rail_timeout(so_far, 0, 2, 3) == 3);
+  add(1, 0, RailEnd::silent);  // the same two
+  CHECK(rail_timeout(so_far, 0, 2, 3) == 3);
+  add(2, 0, RailEnd::silent);
+  CHECK(rail_timeout(so_far, 0, 3, 3) == kHopelessSeconds);
+  CHECK(rail_timeout(so_far, 3, 0, 3) == kHopelessSeconds);
+  CHECK(rail_timeout(so_far, 0, 3, 0.5) == 0.5);
+  CHECK(rail_timeout(so_far, 1, 3, 3) == 3);
+  add(0, 3, RailEnd::ok);
+  CHECK(rail_timeout(so_far, 0, 2, 3) == 3);
+  // A newer measurement takes the place of the one before.
+  add(0, 1, RailEnd::ok);
+  CHECK(so_far.pairs.size() == 4);
+  CHECK(so_far.pairs[0].cells[0].end == RailEnd::ok);
+  REQUIRE(so_far.before.size() == 1);
+  CHECK(so_far.before[0].cells[0].end == RailEnd::silent);
+}
+
 }  // namespace rails_matrix_tests

@@ -1,0 +1,43 @@
+// What the pairs of `check` count as measured.
+#include "cmd/check/check.h"
+#include "tests/catch.h"
+
+namespace pairs_tests {
+
+using namespace collctl;
+using namespace collctl::cmd;
+
+TEST_CASE("a matrix without paths, or of other hosts, is no pass", "[check]") {
+  const std::vector<std::string> hosts = {"a", "b", "c"};
+  RailsReport report;
+  for (const std::string& host : hosts)
+    report.hosts.push_back({.host = host, .nics = {{.name = "eth0", .link = "Ethernet"}}});
+  Tally none;
+  REQUIRE(tally_paths(hosts, report, none).ok());
+  auto missing = none.missing("pairs", {});
+  REQUIRE(missing.size() == 1);
+  CHECK(missing[0].code == ErrorCode::incomplete);
+  CHECK(missing[0].message == "pairs: 0 of 12 paths to other hosts were measured");
+
+  for (int a = 0; a < 3; ++a)
+    for (int b = 0; b < 3; ++b)
+      if (a != b) report.pairs.push_back({.from = a, .to = b, .cells = {RailResult{}}});
+  Tally all;
+  REQUIRE(tally_paths(hosts, report, all).ok());
+  CHECK(all.missing("pairs", {}).empty());  // that nothing passed was measured as well
+
+  report.pairs[0].cells[0].end = RailEnd::unlike;
+  Tally some;
+  REQUIRE(tally_paths(hosts, report, some).ok());
+  missing = some.missing("pairs", {});
+  REQUIRE(missing.size() == 2);
+  CHECK(missing[0].at.host == "a");
+  CHECK(missing[1].at.host == "b");
+
+  report.hosts[1].host = "node02";
+  const Status status = tally_paths(hosts, report, some);
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.error().code == ErrorCode::defect);
+}
+
+}  // namespace pairs_tests
