@@ -37,8 +37,10 @@ def ssh_agent(field, nodes):
 
 @condition("ssh", "from-inside", all=True, commands=BY_SSH, unlike=("limits",))
 def from_inside(field, nodes):
-    """The launcher is on the first host of the list."""
+    """The launcher is on the first host of the list; by its own name or address it is reached without sshd."""
     field.launcher = 1
+    if not field.login and field.given[1] in (field.name(1), field.address(1), field.address6(1)):
+        field.on(1, f"kill $(cat {field.folder}/{field.name(1)}/sshd.pid)")
 
 
 @condition("ssh", "openssh", all=True, commands=BY_SSH)
