@@ -25,10 +25,10 @@ NAMINGS = ("short", "fqdn", "ipv4", "ipv6", "alias", "user", "alike", "upper", "
 
 # The draws of CI: what is cheap, and each kind of condition.
 FIXED = [
-    "hosts=3,alias,port,wrapped-shell,hashed-known-hosts,cni0,docker0,flannel,bmc,none,run,check",
+    "hosts=3,alias,port,wrapped-shell,hashed-known-hosts,cni0,docker0,flannel,bmc,none,run,rails",
     "hosts=3,ipv4,podman0,calico,slow-out@2,check",
     "hosts=3,alike,virbr0,tailscale,slow-in@3,check",
-    "hosts=4,mixed,noise,jump,down,no-cable,not-lo-docker,none,run,topo",
+    "hosts=3,mixed,noise,jump,down,no-cable,not-lo-docker,none,run,topo",
     "hosts=2,upper,dead-address-first,second-net,not-nvls,none,rails,join",
     "hosts=2,ipv6,control-master,shm-64m,address-on-lo,none,doctor,window,torchrun",
     "hosts=2,user,unknown-keys,none,check",
