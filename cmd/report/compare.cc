@@ -6,6 +6,7 @@
 #include "cmd/judge/json.h"
 #include "cmd/judge/text.h"
 #include "cmd/report/figures.h"
+#include "cmd/text/sizes.h"
 #include "cmd/text/table.h"
 
 namespace collctl::cmd {
