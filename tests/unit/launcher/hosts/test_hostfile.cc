@@ -203,9 +203,8 @@ TEST_CASE("hostfiles of other launchers load", "[hostfile]") {
   CHECK(summary(hydra) == "host1:4 host2");
   CHECK(hydra.hosts[0].address == "10.1.0.1");
   CHECK(hydra.hosts[1].address.empty());
-  CHECK(hydra.warnings ==
-        std::vector<std::string>{"h:2:7: ifhn= has no effect here, ignored",
-                                 "h:2:21: binding= has no effect here, ignored"});
+  CHECK(hydra.warnings == std::vector<std::string>{"h:2:7: ifhn= has no effect here, ignored",
+                                                   "h:2:21: binding= has no effect here, ignored"});
   CHECK(summary(good("worker-1 slots=4\nworker-2 slots=4\n")) == "worker-1:4 worker-2:4");
 }
 
