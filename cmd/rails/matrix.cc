@@ -101,7 +101,7 @@ struct Rails::State {
   Options options;
   Settings settings;
   int roce_version = 2;
-  std::unique_ptr<Meeting> meeting;
+  std::unique_ptr<RailMeeting> meeting;
   std::vector<std::unique_ptr<ProxyEngine>> listeners;  // by NIC, or one for RDMA ports
   std::shared_ptr<void> devices;                        // held open
   uint32_t abort_word = 0;

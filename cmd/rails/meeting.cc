@@ -9,7 +9,7 @@ constexpr uint32_t kRailTag = 0x5241494c;        // of messages between two rank
 constexpr int64_t kRootFirstNs = 1'000'000'000;  // rank 0 knows who is missing, others wait for it
 constexpr size_t kMostGathered = 64u << 20;
 
-class OverBootstrap : public Meeting {
+class OverBootstrap : public RailMeeting {
  public:
   explicit OverBootstrap(std::unique_ptr<Bootstrap> bootstrap) : bootstrap_(std::move(bootstrap)) {}
   Status send(int peer, ByteView bytes, Deadline deadline) override {
@@ -28,7 +28,7 @@ class OverBootstrap : public Meeting {
   std::unique_ptr<Bootstrap> bootstrap_;
 };
 
-class ThroughLauncher : public Meeting {
+class ThroughLauncher : public RailMeeting {
  public:
   ThroughLauncher(cmd::RankRelay& relay, int rank, int size)
       : relay_(relay), rank_(rank), size_(size) {}
@@ -81,11 +81,11 @@ class ThroughLauncher : public Meeting {
 
 }  // namespace
 
-std::unique_ptr<Meeting> meet_over(std::unique_ptr<Bootstrap> bootstrap) {
+std::unique_ptr<RailMeeting> meet_over(std::unique_ptr<Bootstrap> bootstrap) {
   return std::make_unique<OverBootstrap>(std::move(bootstrap));
 }
 
-std::unique_ptr<Meeting> meet_through(cmd::RankRelay& relay, int rank, int size) {
+std::unique_ptr<RailMeeting> meet_through(cmd::RankRelay& relay, int rank, int size) {
   return std::make_unique<ThroughLauncher>(relay, rank, size);
 }
 

@@ -13,9 +13,9 @@
 
 namespace collctl::runtime {
 
-class Meeting {
+class RailMeeting {
  public:
-  virtual ~Meeting() = default;
+  virtual ~RailMeeting() = default;
   virtual Status send(int peer, ByteView bytes, Deadline deadline) = 0;
   // Errors: deadline, lost: blamed on the rank that is waited for.
   virtual Result<Bytes> receive(int peer, Deadline deadline) = 0;
@@ -25,7 +25,7 @@ class Meeting {
   virtual Status finish(Deadline deadline) = 0;
 };
 
-std::unique_ptr<Meeting> meet_over(std::unique_ptr<Bootstrap> bootstrap);
-std::unique_ptr<Meeting> meet_through(cmd::RankRelay& relay, int rank, int size);
+std::unique_ptr<RailMeeting> meet_over(std::unique_ptr<Bootstrap> bootstrap);
+std::unique_ptr<RailMeeting> meet_through(cmd::RankRelay& relay, int rank, int size);
 
 }  // namespace collctl::runtime

@@ -15,7 +15,7 @@
 namespace collctl::runtime {
 
 struct RailSide {
-  Meeting* meeting = nullptr;
+  RailMeeting* meeting = nullptr;
   const RailHost *mine = nullptr, *theirs = nullptr;
   bool first = false;     // of the two directions the first is that in which this end sends
   bool both_ways = true;  // or only the first
