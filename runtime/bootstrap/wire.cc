@@ -7,7 +7,7 @@
 namespace collctl::runtime::boot {
 namespace {
 
-constexpr uint32_t kProtocol = 2;
+constexpr uint32_t kProtocol = 3;
 constexpr size_t kMaxText = 4096;
 constexpr size_t kMaxDeclineText = 1536;  // message and hint share one greeting
 
