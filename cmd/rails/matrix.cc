@@ -1,6 +1,7 @@
 #include "cmd/rails/matrix.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/format.h"
@@ -21,6 +22,14 @@ namespace {
 
 constexpr size_t kMostCells = kMostRailNics * kMostRailNics;
 constexpr size_t kMostRailsText = 8192;
+
+// Hosts of ranks that others started go by their own names, which may be alike ("localhost").
+void tell_apart(std::vector<RailHost>& hosts) {
+  std::map<std::string, int> of_name;
+  for (const RailHost& host : hosts) ++of_name[host.host];
+  for (RailHost& host : hosts)
+    if (of_name[host.host] > 1) host.host += format("@rank{}", host.rank);
+}
 
 void write(ByteWriter& w, const RailPair& pair) {
   w.put(int32_t(pair.from)).put(int32_t(pair.to)).put(uint32_t(pair.cells.size()));
@@ -265,6 +274,7 @@ Status Rails::State::gather_nics() {
     if (!host) return std::move(host.error()).blame(rank);
     matrix.hosts.push_back(std::move(*host));
   }
+  if (!matrix.one_host) tell_apart(matrix.hosts);
   return {};
 }
 
