@@ -122,7 +122,7 @@ void tighten(std::optional<T>& limit, const std::optional<T>& other) {
   if (other && (!limit || *other < *limit)) limit = other;
 }
 
-// Of a file of a cgroup with "NAME NUMBER" in each line.
+// The number of one name in a file of a cgroup with "NAME NUMBER" in each line.
 uint64_t number_after(const std::string& file, const std::string& name) {
   std::ifstream in(file);
   std::string word;

@@ -181,7 +181,7 @@ void add_retransmissions(const std::string& host, const base::DeviceCounters& be
   findings.push_back(std::move(finding));
 }
 
-// What is bad by itself, unless it grew and is told.
+// Values that are bad by themselves, unless they grew and are told.
 void add_states(const std::string& host, const base::DeviceCounters& after,
                 std::vector<Finding>& findings) {
   const size_t grown = findings.size();

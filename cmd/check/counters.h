@@ -25,7 +25,7 @@ struct HostCounters {
 Result<std::map<std::string, HostCounters>> ask_counters(
     const LaunchOptions& launch, const std::map<std::string, HostCounters>& before);
 
-// Of what grew and of what is bad however long it has been so, a finding each; and one that says
+// A finding for each value that grew, or is bad however long it has been so; and one that says
 // how much was looked at.
 std::vector<Finding> counter_findings(const std::string& host, const base::DeviceCounters& before,
                                       const base::DeviceCounters& after);

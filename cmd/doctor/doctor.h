@@ -20,7 +20,7 @@ namespace collctl::cmd {
 struct GpuTrouble {
   std::string message, hint;
 };
-// What an agent of a host with GPUs is asked, and what it answers. Wakes the driver.
+// The question to an agent of a host with GPUs, and its answer. Wakes the driver.
 inline constexpr const char* kAskGpus = "gpus";
 Result<std::string> gpus_answer();
 // Untrusted. Error: launch.

@@ -19,7 +19,7 @@ class LauncherRelay : public RankRelay {
   explicit LauncherRelay(launcher::FrameChannel& channel) : channel_(channel) {}
   Status send(int rank, ByteView bytes, Deadline deadline) override;
   Result<Bytes> receive(int from, Deadline deadline) override;
-  // Of the thread that listens to the launcher. What is malformed is an error of code lost.
+  // Called by the thread that listens to the launcher. Error lost: it is malformed.
   Status arrived(ByteView payload);
   // Nothing more comes: who receives ends with the reason.
   void end(const Error& why);
@@ -32,8 +32,8 @@ class LauncherRelay : public RankRelay {
   std::optional<Error> ended_;
 };
 
-// What rank `from` sends, to the rank or ranks that it is for. Errors: lost: malformed; deadline: a
-// rank takes nothing.
+// Passes what rank `from` sends to the rank or ranks that it is for. Errors: lost: malformed;
+// deadline: a rank takes nothing.
 Status pass_on(launcher::RankGroup& job, const std::vector<int>& members, int from,
                ByteView payload);
 

@@ -39,7 +39,7 @@ std::optional<Error> root_cause(const std::vector<RankFacts>& ranks);
 std::string where_they_are(const std::vector<RankFacts>& ranks);
 // "rank 3 (host a)", "ranks 0-3 (host a), 5, 7 (host b)"; no hosts where there is only one.
 std::string rank_list(const std::vector<RankFacts>& all, const std::vector<int>& ranks);
-// What to do about a rank that the kernel has left no memory (launcher::Event::starved_at).
+// The remedy for a rank that the kernel has left no memory (launcher::Event::starved_at).
 std::string starved_hint(uint64_t limit);
 // "stopped (state T)", "gone", ...
 std::string state_words(char state);

@@ -24,7 +24,7 @@ std::vector<Culprit> blame_ends(std::span<const EndTrial> trials, std::span<cons
     return failed[a] * std::max(tried[b], 1) > failed[b] * std::max(tried[a], 1);
   });
   std::vector<int> left = failed;
-  // Of failures with one peer alone nobody can say which end it is: that is the link between them.
+  // Nobody can say which end it is where failures are with one peer alone: that is the link.
   const auto fails_with_several = [&](size_t end) {
     std::set<size_t> peers;
     for (const EndTrial& each : trials)

@@ -10,8 +10,8 @@ namespace collctl::cmd {
 
 struct HostMemory {
   uint64_t ranks = 1, bytes = 0;  // of the host; 0 bytes: not known
-  // Of the control group around this rank (container, job), and how many of those ranks are in it;
-  // 0 bytes: no limit.
+  // Memory of the control group around this rank (container, job), and how many of those ranks are
+  // in it; 0 bytes: no limit.
   uint64_t group_ranks = 1, group_bytes = 0;
 };
 // `what`: "allreduce of 1 GiB"; `each`: bytes of a rank. Error: unavailable.

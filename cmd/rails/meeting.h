@@ -19,7 +19,7 @@ class RailMeeting {
   virtual Status send(int peer, ByteView bytes, Deadline deadline) = 0;
   // Errors: deadline, lost: blamed on the rank that is waited for.
   virtual Result<Bytes> receive(int peer, Deadline deadline) = 0;
-  // What every rank says, by rank.
+  // The word of every rank, by rank.
   virtual Result<std::vector<Bytes>> gather(ByteView mine, Deadline deadline) = 0;
   virtual void abort(const Error& why) = 0;
   virtual Status finish(Deadline deadline) = 0;

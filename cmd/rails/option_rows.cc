@@ -24,7 +24,7 @@ Command rails_row(uint32_t own) {
           "they "
           "find through the launcher, so that a link that is broken is a mark in the table and "
           "ends "
-          "nothing. What is bad is measured again, beside good hosts, up to six times, before a "
+          "nothing. A bad path is measured again, beside good hosts, up to six times, before a "
           "host, a NIC, a link or one direction of it is named, as check does it. It prints facts "
           "of each NIC (rate, MTU, the GID that is used), every failure comes with a remedy, and "
           "the last line is what to set so that jobs use the good ones. Exit code 1 when a path "
@@ -67,7 +67,8 @@ void add_rails_options(std::vector<Option>& t, uint32_t own) {
        .maximum = 1,
        .scopes = own | kCheck,
        .help = "below F times what its peers have is slow (rails, check)",
-       .more = "Of hosts the median. Of paths what is usual between NICs of the same rate: of each "
+       .more = "Hosts are held against the median, paths against what is usual between NICs of the "
+               "same rate: of each "
                "NIC's n partners the speed of the n/2-th best, of all NICs the median of these; so "
                "bad hosts do not pull it down while they are fewer than the good. 0: none is "
                "slow."});

@@ -74,7 +74,7 @@ class PairTest {
   int64_t heard_ns_ = now_ns(), beat_ns_ = now_ns();  // of the peer, of all
 };
 
-// What two ports' facts say; a way for each two that may go together.
+// The facts of two ports; a way for each two that may go together.
 void PairTest::add_direction(bool sends) {
   const auto &from = sender(sends).nics, &to = receiver(sends).nics;
   auto& results = results_.emplace_back();
@@ -269,7 +269,7 @@ Status PairTest::stream_all() {
     const RailResult their = read(r);
     if (!r.ok() || !r.at_end()) return unreadable(*side_.theirs);
     settle(way, mine, their);
-    // What a slow path has under way would take the next one's wire.
+    // Data that a slow path has under way would take the next one's wire.
     if (mine.end != RailEnd::ok || their.end != RailEnd::ok) way.path.reset();
   }
   return {};

@@ -73,7 +73,7 @@ void RailPath::fail(RailEnd kind, const Error& error) {
   if (error_) return;
   error_ = kind;
   words_ = error.chain();
-  // Of sockets the remedy of a path that fails says as much.
+  // The remedy of a path of sockets that fails says as much.
   if (rdma_ && !error.hint.empty()) words_ += " (" + error.hint + ")";
 }
 

@@ -28,7 +28,7 @@ enum class RailEnd : uint8_t {
 };
 inline constexpr int kRailEndCount = 8;
 
-// Of a path on which nothing arrives: whether what the sending host sends does not arrive, or what
+// For a path on which nothing arrives: whether what the sending host sends does not arrive, or what
 // it is answered.
 enum class RailLost : uint8_t { unknown, there, back };
 inline constexpr int kRailLostCount = 3;

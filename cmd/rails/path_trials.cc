@@ -11,8 +11,8 @@ namespace {
 // Share of a path's packets that had to be sent again, and as many times as on the usual path: more
 // is bad whatever the speed. Bursts that fill a switch's queue stay below.
 constexpr double kResent = 0.05, kResentOfUsual = 4;
-// Of an RDMA port's rate: less is bad whatever the others have, for who asks for that much of
-// these.
+// A share of an RDMA port's rate: less is bad whatever the others have, for who asks for that much
+// of these.
 constexpr double kOfPort = 0.5;
 
 std::string nic_name(const RailsHost& host, size_t nic) {
@@ -105,7 +105,7 @@ void PathTrials::add_cell(const RailAt& at, const RailResult& cell, double usual
   const RailPair& pair = report_.pairs[at.pair];
   const RailsHost &from = report_.hosts[size_t(pair.from)], &to = report_.hosts[size_t(pair.to)];
   const RailsNic &out = from.nics[at.from], &in = to.nics[at.to];
-  // What is answered goes the other way: where that alone is lost, this way is good.
+  // The answer goes the other way: where that alone is lost, this way is good.
   const bool back = cell.lost == runtime::RailLost::back;
   if (back) trials_.push_back({.parts = parts_of(at, false)});
   Trial trial{.parts = parts_of(at, back)};
@@ -138,7 +138,7 @@ void PathTrials::add_nic(std::vector<int>& parts, const RailsHost& host, size_t 
   parts.push_back(parts_.add(SubjectKind::nic, nic_name(host, nic), way));
 }
 
-// Of two hosts nobody can say which it is, however often they are asked.
+// Nobody can say which of two hosts it is, however often they are asked.
 std::vector<int> PathTrials::to_measure(int round) const {
   std::vector<int> list;
   if (report_.one_host || (report_.hosts.size() < 3 && round > 0)) return list;

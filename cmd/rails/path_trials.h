@@ -26,7 +26,7 @@ class PathTrials {
   std::vector<int> to_measure(int round) const;
   const Suspects& parts() const { return parts_; }
   const std::vector<Trial>& trials() const { return trials_; }
-  // What the last measurement of a path says of it.
+  // The last measurement of a path.
   bool bad(const RailAt& at) const { return last_.at(at).bad; }
   // The trial of that.
   size_t last_trial(const RailAt& at) const { return last_.at(at).trial; }
@@ -60,8 +60,8 @@ class PathTrials {
   std::map<RailAt, Last> last_;  // by the pairs of the report
 };
 
-// Who is behind the bad paths, in the words that all commands use: a finding for each, and for each
-// that can be named a culprit. `check`: what the findings are called.
+// The culprits behind the bad paths, in the words that all commands use: a finding for each, and
+// for each that can be named a culprit. `check`: what the findings are called.
 struct PathBlame {
   std::vector<Finding> findings;
   std::vector<Culprit> culprits;

@@ -91,7 +91,7 @@ struct RailsFindings {
   std::vector<RailAt> slow;        // or with too many packets sent again
   size_t good = 0, tried = 0;      // paths; of a rail-only fabric those inside a rail
   double median_GBps = 0, least_GBps = 0, below = 0;
-  // Who is behind what is bad ("blame"), then every path ("rail") and hosts ("rdma"); the reason of
+  // First the culprits ("blame"), then every path ("rail") and hosts ("rdma"); the reason of
   // a path that fails is a word of rail_word, or "slow".
   std::vector<Finding> checks;
   std::vector<Culprit> culprits;

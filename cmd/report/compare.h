@@ -29,9 +29,9 @@ struct Compared {
 Compared merge_runs(const std::vector<ComparedRun>& runs, size_t width);
 // diff.cc. Timings of both with their ratio, paths pair by pair, findings that came and went; the
 // worst first. Less than `below` times the first, and less than figures of its kind scatter by
-// between the two, is slower: a failure, as one that came. What was spoilt by a busy host counts
-// below a fifth; what happened once (connections in us) is listed and not judged. What only the
-// first measured is not tested.
+// between the two, is slower: a failure, as one that came. A figure spoilt by a busy host counts
+// below a fifth; what happened once (connections in us) is listed and not judged. Figures that only
+// the first measured are not tested.
 Compared diff_runs(const ComparedRun& was, const ComparedRun& is, double below, size_t width);
 
 }  // namespace collctl::cmd

@@ -16,7 +16,7 @@
 namespace collctl::cmd {
 namespace {
 
-// Of a check that has the matrix of paths, too.
+// A check that has the matrix of paths, too.
 const char* const kMedianOfPaths = "pairs/paths";
 constexpr double kSpoiltBelow = 0.2;  // no busy host explains less
 constexpr double kScatters = 3.5;     // deviations; of a few hundred healthy figures none is beyond
@@ -36,7 +36,7 @@ struct Fold {
   std::vector<double> was, is, ratios;
 };
 
-// What at least half of the values are not above. None: 0.
+// The median, the lower one of an even number. None: 0.
 double lower_median(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + ptrdiff_t((values.size() - 1) / 2);
@@ -142,7 +142,7 @@ void Diff::fold(std::string name, const std::vector<Row*>& rows) {
   }
 }
 
-// Of a host most of whose paths of one direction are slower these are one line.
+// Slower paths of one direction are one line where they are most of a host's.
 void Diff::fold_paths() {
   std::map<std::pair<std::string, bool>, std::vector<Row*>> all;
   for (Row& row : rows_) {
@@ -227,7 +227,7 @@ std::string Diff::table() const {
   for (const Fold& one : folds_)
     add(one.name, "-", median(one.was), median(one.is), median(one.ratios), "slower", one.unit);
   for (const Row& row : rows_) {
-    // Of many paths only those that changed.
+    // Only those of many paths that changed.
     const char* how = change(row.ratio, row.slower);
     if (row.folded || row.spoilt > row.slower || (!row.was.from.empty() && *how == 0)) continue;
     add(row.key.first, size_text(row.key), row.was.number, row.is.number, row.ratio, how,

@@ -24,7 +24,7 @@ using Figures = std::map<FigureKey, Figure>;
 
 // Whether a run has measured one size in several choices of algorithm or protocol.
 bool has_choices(const BenchReport& report);
-// Of timings and checks. `choices`: of any of the runs.
+// From timings and checks. `choices`: of any of the runs.
 Figures figures_of(const ComparedRun& run, bool choices);
 // Every path that was tried, from end to end.
 Figures path_figures(const PathMatrix& paths);

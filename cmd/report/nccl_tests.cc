@@ -21,7 +21,7 @@ bool repeats_place(const BenchSpec& spec) {
   return spec.in_place == InPlace::both && !has_in_place_form(spec.collective);
 }
 
-// Of an operation without an in-place form, whose readers look at those columns all the same.
+// For an operation without an in-place form, whose readers look at those columns all the same.
 Timing repeated(Timing t) {
   t.wrong = -1;
   return t;

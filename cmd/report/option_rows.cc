@@ -71,11 +71,12 @@ void add_output_options(std::vector<Option>& t) {
   add({.name = "diff",
        .scopes = kReport,
        .help = "FILE is two: what differs in the second from the first",
-       .more = "Findings that came and went, then timings and paths that stand in both, the worst "
-               "ratio first. What a busy host spoilt counts below a fifth alone, and single "
-               "connections not at all. The exit code is 1 when something is slower than --below "
-               "and than figures of its kind scatter by, or a failure came, 8 when something was "
-               "measured in the first only."});
+       .more =
+           "Findings that came and went, then timings and paths that stand in both, the worst "
+           "ratio first. A figure that a busy host spoilt counts below a fifth alone, and single "
+           "connections not at all. The exit code is 1 when something is slower than --below "
+           "and than figures of its kind scatter by, or a failure came, 8 when something was "
+           "measured in the first only."});
   add({.name = "below",
        .kind = ValueKind::number,
        .value = "F",

@@ -42,7 +42,8 @@ Result<std::vector<Interface>> bootstrap_interfaces(const std::string& names,
 Result<Interface> bootstrap_interface(const std::string& names, const std::string& family,
                                       const Address& root);
 
-// Of all interfaces that are up, as the kernel lists them; the ports are 0. Error: unavailable.
+// The addresses of all interfaces that are up, as the kernel lists them; the ports are 0. Error:
+// unavailable.
 Result<std::vector<Address>> own_addresses();
 
 // What sockets carry data over: `first`, the bootstrap's, and those of `matching` (as

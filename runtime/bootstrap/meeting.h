@@ -27,9 +27,9 @@ struct MeetingView {
   std::function<Result<Address>()> way_out{};
 };
 
-// Of the addresses that `at` resolves to. A host's own name is often a loopback address in its own
-// hosts file (127.0.1.1): there it means the host, whose ranks must not offer that to others.
-// Error: usage where all ranks are sent to themselves.
+// Chooses among the addresses that `at` resolves to. A host's own name is often a loopback address
+// in its own hosts file (127.0.1.1): there it means the host, whose ranks must not offer that to
+// others. Error: usage where all ranks are sent to themselves.
 Result<Meeting> choose_meeting(const base::HostPort& at, const std::vector<Address>& addresses,
                                const MeetingView& view);
 

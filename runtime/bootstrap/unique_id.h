@@ -24,7 +24,7 @@ struct UniqueId {
 };
 static_assert(sizeof(UniqueId) == 128);
 
-// Of ranks that others have started (meeting.h): the secret is derived from the token; without a
+// For ranks that others have started (meeting.h): the secret is derived from the token; without a
 // token only loopback addresses are accepted (usage error otherwise). `from`: that which gave the
 // address, for errors.
 Result<UniqueId> unique_id_at(const Address& root, const std::string& token,

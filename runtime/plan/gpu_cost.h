@@ -30,7 +30,7 @@ namespace collctl::runtime {
 // What windows go over.
 struct GpuPath {
   // Of a GPU, one way, as the search has it of all channels together: what was measured is scaled
-  // by its share of those machines' 360 GB/s (18 NVLinks), and is never more. Of a pinned window
+  // by its share of those machines' 360 GB/s (18 NVLinks), and is never more. For a pinned window
   // what each GPU has through the host's memory, by its share of 48 GB/s (PCIe 5.0, 16 lanes).
   double gbps = 360;
   bool pcie = false;    // between some of the GPUs

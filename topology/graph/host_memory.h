@@ -1,4 +1,4 @@
-// What GPUs carry through the memory of their host. Pure; threads: any.
+// The speed at which GPUs carry data through the memory of their host. Pure; threads: any.
 #pragma once
 #include "topology/graph/paths.h"
 

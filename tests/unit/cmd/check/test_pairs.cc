@@ -1,4 +1,4 @@
-// What the pairs of `check` count as measured.
+// The pairs of `check`: which count as measured.
 #include "cmd/check/check.h"
 #include "tests/catch.h"
 

@@ -77,7 +77,7 @@ TEST_CASE("relay: messages of a rank come in their order, whoever else sends", "
   const auto malformed = relay.arrived(bytes_of("no"));
   REQUIRE_FALSE(malformed.ok());
   CHECK(malformed.error().code == ErrorCode::lost);
-  // Who waits hears why the job ends.
+  // A rank that waits hears why the job ends.
   std::thread ender([&] { relay.end(Error(ErrorCode::lost, "node03 is gone")); });
   const auto ended = relay.receive(1, soon);
   ender.join();

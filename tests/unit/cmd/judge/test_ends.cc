@@ -66,7 +66,7 @@ TEST_CASE("a trial that fails between good ends is the link's, between two ends 
   CHECK(one[0].kind == SubjectKind::link);
   CHECK(one[0].evidence == "the path between them failed");
   CHECK(names_of(blamed(2, [](size_t, size_t) { return true; })) == Names{"e0 -> e1", "e1 -> e0"});
-  // Of three ends, half of the trials of either fail, and all of them with the other.
+  // With three ends, half of the trials of either fail, and all of them with the other.
   CHECK(names_of(blamed(3, [](size_t from, size_t to) { return from != 0 && to != 0; })) ==
         Names{"e1 -> e2", "e2 -> e1"});
 }

@@ -65,7 +65,7 @@ std::vector<Wires> wires_of(const std::string& text) {
   return all;
 }
 
-// What enters or leaves the GPU that has least.
+// The bytes that enter or leave the GPU that has least.
 double bound_of(const std::vector<Wires>& all, bool p2p) {
   double least = kUnbounded;
   for (const Wires& wires : all)

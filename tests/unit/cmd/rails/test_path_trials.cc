@@ -86,7 +86,7 @@ TEST_CASE("paths: an end is named with its direction, a link with its own", "[ra
       const auto who = [&](const auto& is_bad) {
         const RailsFindings found = Cluster{.hosts = hosts}.judged(
             [&](int a, int, int b, int) { return is_bad(a, b) ? bad : 1.0; });
-        // Whoever is named is behind all that is bad.
+        // The named one is behind all that is bad.
         CHECK(found.unexplained.empty());
         CHECK(found.culprits.size() <= 1);
         CHECK((found.verdict(std::nullopt).code() == ErrorCode::failed) == !found.culprits.empty());
@@ -191,7 +191,7 @@ TEST_CASE("paths: the usual speed is that of the good, whatever most paths have"
   // Two racks of equal size: what all have with most others, and not what few have.
   for (const int hosts : {4, 8, 16})
     CHECK(usual(hosts, [&](int a, int b) { return a % 2 == b % 2; }) == 0.1);
-  // What carries nothing has no speed; without any there is none.
+  // A path that carries nothing has no speed; without any there is none.
   const Cluster three{.hosts = 3};
   CHECK(
       usual_speeds(three.report([](int a, int, int b, int) { return a + b == 1 ? 2.0 : 0; }), false)

@@ -32,7 +32,7 @@ ComparedRun check_of(std::vector<Finding> checks, PathMatrix paths = {}) {
   return run;
 }
 
-// Of hosts with a NIC each; every path at `GBps`.
+// A matrix of hosts with a NIC each; every path at `GBps`.
 PathMatrix matrix(size_t hosts, double GBps) {
   PathMatrix paths;
   for (size_t i = 0; i < hosts; ++i) {
@@ -162,14 +162,14 @@ TEST_CASE("diff: what a busy host spoilt counts below a fifth alone", "[report]"
     CHECK(diff(busy(10, first), busy(1.9, second)).code == 1);
   }
   CHECK(diff(busy(10, ""), busy(3, "")).code == 1);
-  // Of a matrix all paths of the host.
+  // In a matrix all paths of the host.
   PathMatrix was = matrix(3, 1), is = matrix(3, 1);
   is.busy = {"node02"};
   is.GBps[0][1] = is.GBps[1][2] = 0.4;
   CHECK(diff(check_of({}, was), check_of({}, is)).code == 0);
   is.GBps[0][2] = 0.4;
   CHECK(diff(check_of({}, was), check_of({}, is)).code == 1);
-  // Of a collective all rows, unless it was the host's own limit.
+  // In a collective all rows, unless it was the host's own limit.
   const auto bench = [](double busbw, std::optional<bool> own_limit) {
     ComparedRun run = check_of({});
     run.bench = report_of({row(8, 5, busbw), row(16, 5, busbw)});

@@ -17,7 +17,7 @@ std::vector<Address> at(std::initializer_list<const char*> hosts) {
   return all;
 }
 
-// Of rank 0 on a host that others reach by 10.0.0.7.
+// The view of rank 0 on a host that others reach by 10.0.0.7.
 MeetingView with_token() {
   MeetingView view{.token = true, .root_is_here = true};
   view.own = at({"127.0.0.1", "10.0.0.7", "10.1.0.7"});

@@ -362,7 +362,7 @@ TEST_CASE("what hosts say of their GPUs survives the way, and damage is noticed"
   CHECK(taken > 0);
 }
 
-// What the run is told of each NIC and GPU is the topology's rule, whatever the machine.
+// The facts that the run is told of each NIC and GPU are the topology's rule, whatever the machine.
 TEST_CASE("links are told to flush where the topology decides it, on every machine", "[gpu]") {
   const auto chip = [](const char* devices) {
     return std::string(
@@ -408,7 +408,7 @@ TEST_CASE("links are told to flush where the topology decides it, on every machi
   }
   CHECK(flushed > 50);
   CHECK(not_flushed > 50);
-  // Of a NIC whose place nobody knows.
+  // A NIC whose place nobody knows.
   CHECK(topology::flush_unplaced(80, false).yes);
   CHECK(topology::flush_unplaced(0, false).yes);
   CHECK_FALSE(topology::flush_unplaced(90, false).yes);
