@@ -41,10 +41,8 @@ struct FifoGeometry {
 };
 
 // Why a NIC must not read (to send) or write this rank's GPU memory; empty: it may.
-// `flush`: what it wrote there must be read back before the GPU is told; true where nobody decided.
 struct NicGdr {
   std::string no_read, no_write;
-  bool flush = true;
 };
 
 // The topology's choice for one link: a device, or a port as "mlx5_0:1"; empty: by NUMA node.

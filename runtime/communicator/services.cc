@@ -13,8 +13,8 @@ const transport::NetPresence& CommunicatorServices::networks() const {
 }
 
 transport::NicChoice CommunicatorServices::nic_towards(int peer) const {
-  const CommShape& shape = communicator_.state_->shape;
-  return shape.nics == nullptr ? shape.unplaced_nic : shape.nics->near(peer);
+  const auto& nics = communicator_.state_->shape.nics;
+  return nics == nullptr ? transport::NicChoice{} : nics->near(peer);
 }
 
 bool CommunicatorServices::shm_disabled() const {

@@ -189,7 +189,7 @@ RelayChoice relay_of(int rank, const Edge& edge, const CommShape& shape) {
 }
 
 transport::NicChoice nic_of(int rank, const Edge& edge, const CommShape& shape) {
-  if (shape.nics == nullptr) return shape.unplaced_nic;
+  if (shape.nics == nullptr) return {};
   const RankNics& nics = *shape.nics;
   const bool sends = edge.from == rank;
   const int peer = sends ? edge.to : edge.from;

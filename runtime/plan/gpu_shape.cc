@@ -16,13 +16,6 @@
 namespace collctl::runtime {
 namespace {
 
-// GPUs of x86 hosts reach their memory by PCIe.
-#if defined(__x86_64__)
-constexpr bool kMayHaveC2c = false;
-#else
-constexpr bool kMayHaveC2c = true;
-#endif
-
 using kernels::Protocol;
 using topology::Cluster;
 using topology::ClusterNode;
@@ -379,8 +372,6 @@ Result<CommShape> make_gpu_shape(int rank, std::span<const RankFacts> all_facts,
                                  const HostGroups& hosts, std::span<const Bytes> blobs,
                                  const Settings& settings) {
   CommShape shape = begun_shape(rank, int(all_facts.size()), hosts, settings);
-  shape.unplaced_nic.gdr.flush =
-      topology::flush_unplaced(all_facts[size_t(rank)].info.compute_capability, kMayHaveC2c).yes;
   std::vector<HostGpus> found;
   bool known = true;
   for (const auto& host : hosts) {
@@ -413,7 +404,6 @@ Result<CommShape> make_gpu_shape(int rank, std::span<const RankFacts> all_facts,
     shape.model = std::make_shared<const ModelInput>(std::move(model));
     nics->wiring = topology::wiring_of(joined->cluster, place_of(rank, joined->world));
     nics->relayed = relayed_of(rank, *joined, all_facts);
-    nics->unplaced = shape.unplaced_nic;
     take_pairs(rank, *joined, all_facts, *nics);
     find_relays(rank, *joined, *nics);
     shape.nics = std::move(nics);

@@ -100,8 +100,7 @@ struct CommShape {
   bool ll128_passed = false;  // the torn-store test, on every path in use; else why LL128 is off:
   std::string no_ll128;
   int pair_channels = 0;                 // for messages and all-to-all; may be more than `channels`
-  std::shared_ptr<const RankNics> nics;  // of the rank's node; null: not known, then for all links
-  transport::NicChoice unplaced_nic;
+  std::shared_ptr<const RankNics> nics;  // of the rank's node; null: not known
   std::vector<NoP2p> no_p2p;  // pairs of GPUs of this rank's host; none where P2P is asked for
   std::shared_ptr<const ModelInput> model;  // what the model of time knows; never null
   bool all_on_one_host = true;

@@ -16,7 +16,6 @@ namespace collctl::runtime {
 struct RankNics {
   std::vector<std::string> names;      // of the node's devices
   std::vector<transport::NicGdr> gdr;  // of each and this rank's GPU
-  transport::NicChoice unplaced;       // where the topology has no choice
   topology::RankWiring wiring;
   // Links of this rank that another one's GPU sends for it, or this one's for another (ranks of the
   // job; `device` of the sender's node).
@@ -45,9 +44,9 @@ struct RankNics {
     return found == relayed.end() ? nullptr : &*found;
   }
 
-  // A device by its index; -1: none, `unplaced`.
+  // A device by its index; -1: none.
   transport::NicChoice choice(int device) const {
-    if (device < 0) return unplaced;
+    if (device < 0) return {};
     return {.name = names[size_t(device)], .gdr = gdr[size_t(device)]};
   }
   // For what no ring or tree carries: the near ones in turn.

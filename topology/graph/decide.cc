@@ -25,15 +25,6 @@ int mirrored(int value, int power) {
   return result;
 }
 
-std::string may_overtake(int sm) {
-  return format(" ({}) may see the flag before the data (GPUs from sm {} on do not)",
-                sm > 0 ? format("sm {}", sm) : "sm unknown", kFlushUntilSm);
-}
-std::string keeps_order(int sm) {
-  return format("sm {} keeps data and flag in order (before sm {} a flush would be needed)", sm,
-                kFlushUntilSm);
-}
-
 Decision gdr_able(const Graph& graph, int gpu, int net) {
   if (!node(graph, net).gdr)
     return {false, format("{} has gdr=0: its driver cannot access GPU memory (nvidia_peermem or "
@@ -83,26 +74,20 @@ Decision gdr_wanted(const Graph& graph, const Paths& paths, const Rules& rules, 
 Decision flush(const Graph& graph, const Paths& paths, const Rules& rules, int gpu, int net) {
   if (!gdr(graph, paths, rules, gpu, net, Direction::receive).yes)
     return {false, "without GDR the data is staged in host memory (GDR would change that)"};
-  return flush_wanted(graph, paths, gpu, net);
-}
-
-Decision flush_wanted(const Graph& graph, const Paths& paths, int gpu, int net) {
   const Node& g = node(graph, gpu);
-  if (const int sm = g.amd ? 0 : g.sm; sm < kFlushUntilSm)
-    return {true, node_name(graph, gpu) + may_overtake(sm)};
+  const bool known = !g.amd && g.sm > 0;
+  if (!known || g.sm < kFlushUntilSm)
+    return {true, format("{} ({}) may see the flag before the data (GPUs from sm {} on do not)",
+                         node_name(graph, gpu), known ? format("sm {}", g.sm) : "sm unknown",
+                         kFlushUntilSm)};
   const PathType to_net = paths.at(gpu, net).type, to_cpu = paths.at(gpu, g.cpu).type;
   if (to_net <= PathType::pxb && to_cpu == PathType::c2c)
     return {true,
             format("the data arrives by {} and the flag by C2C, which may overtake it (a path "
                    "through the CPU would not need a flush)",
                    path_type_name(to_net))};
-  return {false, keeps_order(g.sm)};
-}
-
-Decision flush_unplaced(int sm, bool c2c) {
-  if (sm < kFlushUntilSm) return {true, "the GPU" + may_overtake(sm)};
-  if (c2c) return {true, "the flag may arrive by C2C and overtake the data of a NIC by the GPU"};
-  return {false, keeps_order(sm)};
+  return {false, format("sm {} keeps data and flag in order (before sm {} a flush would be needed)",
+                        g.sm, kFlushUntilSm)};
 }
 
 std::vector<int> nearest_ends(const Paths& paths, int from, const std::vector<int>& candidates) {

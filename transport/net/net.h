@@ -27,6 +27,9 @@ struct NetEnd {  // one end of one connection, equal windows at both ends
   NetStream streams[kernels::kProtocolCount];
 };
 
+// From this compute capability on a NIC's writes into GPU memory need no flush.
+inline constexpr int kFlushBelow = 90;
+
 using NetRequest = uint32_t;
 inline constexpr NetRequest kNoRequest = ~0u;
 

@@ -100,8 +100,8 @@ Result<base::Mapping> pages_for_rdma(size_t bytes) {
   return base::Mapping(at, bytes);
 }
 
-bool needs_flush(const Device* gpu, const NicGdr& choice, const IbSettings& settings) {
-  return gpu != nullptr && (settings.force_flush || choice.flush);
+bool needs_flush(const Device* gpu, const IbSettings& settings) {
+  return gpu != nullptr && (settings.force_flush || gpu->facts().compute_capability < kFlushBelow);
 }
 
 IbMemory::Order data_order(const IbSettings& settings) {

@@ -92,8 +92,9 @@ class PluginHalf : public NetHalf {
     COLL_ASSIGN(const int64_t dmabuf, base::knob_int(base::KnobId::dmabuf_enable));
     COLL_ASSIGN(const int64_t force, base::knob_int(base::KnobId::net_force_flush));
     COLL_ASSIGN(base::Fd control, rendezvous(end_, services_, control_key(), deadline));
-    const bool flush = services_.device != nullptr &&
-                       (force != 0 || made.device().force_flush || end_.spec.nic.gdr.flush);
+    const bool flush =
+        services_.device != nullptr && (force != 0 || made.device().force_flush ||
+                                        services_.device->facts().compute_capability < kFlushBelow);
     return PluginConnection::make({.end = end_,
                                    .lines = std::move(made),
                                    .control = std::move(control),
