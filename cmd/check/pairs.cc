@@ -79,11 +79,10 @@ Status check_pairs(CheckRun& run) {
   };
   for (const Finding& finding : found.checks)
     if (finding.name != "rail" && finding.status != FindingStatus::pass) add(finding);
-  for (const Culprit& culprit : found.culprits) {
-    run.culprits.push_back(culprit);
-    if (culprit.kind == SubjectKind::host || culprit.kind == SubjectKind::nic)
-      run.out.try_emplace(culprit.name.substr(0, culprit.name.find(' ')), "pairs");
-  }
+  for (const Finding& finding : found.checks)
+    if (finding.name == "blame" && !finding.at.host.empty())
+      run.out.try_emplace(finding.at.host, "pairs");
+  run.culprits.insert(run.culprits.end(), found.culprits.begin(), found.culprits.end());
   for (const auto& [a, b] : found.broken)
     run.broken.insert({report.hosts[size_t(a)].host, report.hosts[size_t(b)].host});
   for (const size_t path : found.unexplained) add(found.checks[path]);

@@ -4,31 +4,12 @@
 
 #include "base/format.h"
 #include "cmd/measure/timing.h"
+#include "cmd/rails/cells.h"
 #include "cmd/rails/path_trials.h"
 #include "cmd/rails/usual.h"
 
 namespace collctl::cmd {
 namespace {
-
-const RailsNic& nic_from(const RailsReport& r, const RailAt& at) {
-  return r.hosts[size_t(r.pairs[at.pair].from)].nics[at.from];
-}
-const RailsNic& nic_to(const RailsReport& r, const RailAt& at) {
-  return r.hosts[size_t(r.pairs[at.pair].to)].nics[at.to];
-}
-const RailResult& cell_at(const RailsReport& r, const RailAt& at) {
-  const RailPair& pair = r.pairs[at.pair];
-  return pair.cells[at.from * r.hosts[size_t(pair.to)].nics.size() + at.to];
-}
-
-std::vector<RailAt> all_cells(const RailsReport& r) {
-  std::vector<RailAt> list;
-  for (size_t p = 0; p < r.pairs.size(); ++p)
-    for (size_t i = 0; i < r.hosts[size_t(r.pairs[p].from)].nics.size(); ++i)
-      for (size_t j = 0; j < r.hosts[size_t(r.pairs[p].to)].nics.size(); ++j)
-        list.push_back({p, i, j});
-  return list;
-}
 
 const char* remedy_of(RailEnd end, bool rdma) {
   switch (end) {
@@ -218,7 +199,7 @@ void Judge::check_paths() {
 
 void Judge::find_culprits() {
   const Blame found = paths_.blamed();
-  PathBlame blamed = path_blame(paths_, found, "blame");
+  PathBlame blamed = path_blame(paths_, found);
   v_.checks = std::move(blamed.findings);
   v_.culprits = std::move(blamed.culprits);
   for (const Blamed& one : found.culprits) behind_.insert(one.part);
@@ -373,12 +354,6 @@ RailsFindings Judge::run() {
 }
 
 }  // namespace
-
-std::string rail_text(const RailsReport& r, const RailAt& at) {
-  const RailPair& pair = r.pairs[at.pair];
-  return format("{} {} -> {} {}", r.hosts[size_t(pair.from)].host, nic_from(r, at).name,
-                r.hosts[size_t(pair.to)].host, nic_to(r, at).name);
-}
 
 double slow_below(const RailsHost& from, const RailsHost& to, double below) {
   constexpr double kBusyPart = 0.5;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "cmd/rails/cells.h"
 #include "cmd/rails/usual.h"
 
 namespace collctl::cmd {
@@ -17,15 +18,6 @@ constexpr double kOfPort = 0.5;
 
 std::string nic_name(const RailsHost& host, size_t nic) {
   return host.host + " " + host.nics[nic].name;
-}
-
-// Whether a path goes through the part.
-bool is_of(const Suspect& part, const RailsHost& from, size_t i, const RailsHost& to, size_t j) {
-  const std::string out = nic_name(from, i), in = nic_name(to, j);
-  if (part.kind == SubjectKind::link)
-    return part.name == (part.way == Way::both ? Suspects::link_name(out, in) : out + " -> " + in);
-  return (part.way != Way::in && (part.name == from.host || part.name == out)) ||
-         (part.way != Way::out && (part.name == to.host || part.name == in));
 }
 
 const char* remedy_for(const Suspect& part) {
@@ -124,7 +116,6 @@ void PathTrials::add_cell(const RailAt& at, const RailResult& cell, double usual
                               : format("{}: {}", from.host, from.busy);
   last.was_bad |= last.bad;
   last.bad = trial.bad;
-  last.back = back;
   last.trial = trials_.size();
   last.text = works ? format("{:.3g} GB/s", cell.GBps) : cell.text;
   if (lossy) last.text += format(", {:.2g} % of its packets sent again", 100 * cell.resent);
@@ -158,15 +149,11 @@ size_t PathTrials::came_back() const {
   }));
 }
 
-std::string PathTrials::examples(const Suspect& part) const {
+std::string PathTrials::examples(int part) const {
   std::string text;
   int shown = 0, more = 0;
   for (const auto& [at, last] : last_) {
-    const RailPair& pair = report_.pairs[at.pair];
-    const RailsHost &from = report_.hosts[size_t(pair.from)], &to = report_.hosts[size_t(pair.to)];
-    if (!last.bad || !(last.back ? is_of(part, to, at.to, from, at.from)
-                                 : is_of(part, from, at.from, to, at.to)))
-      continue;
+    if (!last.bad || std::ranges::count(trials_[last.trial].parts, part) == 0) continue;
     if (++shown > 2) {
       ++more;
       continue;
@@ -176,18 +163,18 @@ std::string PathTrials::examples(const Suspect& part) const {
   return more > 0 ? format("{}; and {} more", text, more) : text;
 }
 
-PathBlame path_blame(const PathTrials& paths, const Blame& found, const std::string& check) {
+PathBlame path_blame(const PathTrials& paths, const Blame& found) {
   PathBlame out;
   for (const Blamed& one : found.culprits) {
     const Suspect& part = paths.parts()[one.part];
     Finding& finding = out.findings.emplace_back();
-    finding.name = check;
+    finding.name = "blame";
     finding.n = uint64_t(one.bad);
     finding.of = uint64_t(one.tried);
     if (!one.named()) {
       finding.fail(ErrorCode::failed,
                    format("one of these is at fault, the measurements cannot say which: {} ({})",
-                          names_of(one, paths.parts()), paths.examples(part)),
+                          names_of(one, paths.parts()), paths.examples(one.part)),
                    "more hosts beside them would tell: give a good one as well");
       continue;
     }
@@ -201,7 +188,8 @@ PathBlame path_blame(const PathTrials& paths, const Blame& found, const std::str
     const char* way = is_link || part.way == Way::both ? ""
                       : part.way == Way::out           ? "what it sends: "
                                                        : "what it receives: ";
-    const std::string evidence = format("{}{}: {} ({})", way, counts, what, paths.examples(part));
+    const std::string evidence =
+        format("{}{}: {} ({})", way, counts, what, paths.examples(one.part));
     finding.at.kind = part.kind;
     const size_t blank = part.name.find(' ');
     if (!is_link) finding.at.host = part.name.substr(0, blank);

@@ -38,11 +38,11 @@ class PathTrials {
   // Bad once, and good when it was measured again.
   size_t came_back() const;
   // "node03 eth0 -> node02 eth0: connection timed out" of what is bad, at most a few.
-  std::string examples(const Suspect& part) const;
+  std::string examples(int part) const;
 
  private:
   struct Last {
-    bool bad = false, was_bad = false, pardoned = false, back = false;
+    bool bad = false, was_bad = false, pardoned = false;
     size_t trial = 0;
     std::string text;
   };
@@ -61,11 +61,11 @@ class PathTrials {
 };
 
 // The culprits behind the bad paths, in the words that all commands use: a finding for each, and
-// for each that can be named a culprit. `check`: what the findings are called.
+// for each that can be named a culprit.
 struct PathBlame {
   std::vector<Finding> findings;
   std::vector<Culprit> culprits;
 };
-PathBlame path_blame(const PathTrials& paths, const Blame& found, const std::string& check);
+PathBlame path_blame(const PathTrials& paths, const Blame& found);
 
 }  // namespace collctl::cmd

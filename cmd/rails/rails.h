@@ -77,8 +77,6 @@ struct RailAt {
   size_t pair = 0, from = 0, to = 0;  // index of the pair, of the NICs
   auto operator<=>(const RailAt&) const = default;
 };
-// "node01 mlx5_0:1 -> node02 mlx5_1:1"
-std::string rail_text(const RailsReport& report, const RailAt& at);
 
 // A path is slow that has less than this part of what is usual: `below`, or half of it where an end
 // was busy, as its speed says little then.

@@ -8,7 +8,7 @@
 #include "base/version.h"
 #include "cmd/judge/json.h"
 #include "cmd/judge/text.h"
-#include "cmd/rails/rails.h"
+#include "cmd/rails/cells.h"
 #include "cmd/report/report.h"
 
 namespace collctl::cmd {
@@ -266,17 +266,13 @@ PathMatrix rails_paths(const RailsReport& report, const RailsFindings& found) {
     if (!report.hosts[h].busy.empty()) paths.busy.push_back(report.hosts[h].host);
   }
   paths.GBps.assign(paths.ends.size(), std::vector<double>(paths.ends.size(), kNotTried));
-  for (const auto& pair : report.pairs) {
-    const auto &from = report.hosts[size_t(pair.from)].nics,
-               &to = report.hosts[size_t(pair.to)].nics;
-    for (size_t i = 0; i < from.size(); ++i)
-      for (size_t j = 0; j < to.size(); ++j) {
-        const auto& cell = pair.cells[i * to.size() + j];
-        const bool meant = !found.rail_only || from[i].name == to[j].name;
-        if (cell.end == RailEnd::unlike || (cell.end != RailEnd::ok && !meant)) continue;
-        paths.GBps[first[size_t(pair.from)] + i][first[size_t(pair.to)] + j] =
-            cell.end == RailEnd::ok ? cell.GBps : 0;
-      }
+  for (const RailAt& at : all_cells(report)) {
+    const RailPair& pair = report.pairs[at.pair];
+    const RailResult& cell = cell_at(report, at);
+    const bool meant = !found.rail_only || nic_from(report, at).name == nic_to(report, at).name;
+    if (cell.end == RailEnd::unlike || (cell.end != RailEnd::ok && !meant)) continue;
+    paths.GBps[first[size_t(pair.from)] + at.from][first[size_t(pair.to)] + at.to] =
+        cell.end == RailEnd::ok ? cell.GBps : 0;
   }
   return paths;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cmd/rails/cells.h"
+
 namespace collctl::cmd {
 namespace {
 
@@ -25,18 +27,14 @@ std::map<double, double> usual_of(const RailsReport& report, bool rail_only, con
     const auto [at, fresh] = partners.emplace(nic, better);
     if (!fresh) at->second = std::max(at->second, better);
   };
-  for (const RailPair& pair : report.pairs) {
-    const auto &from = report.hosts[size_t(pair.from)].nics,
-               &to = report.hosts[size_t(pair.to)].nics;
-    for (size_t i = 0; i < from.size(); ++i)
-      for (size_t j = 0; j < to.size(); ++j) {
-        const RailResult& cell = pair.cells[i * to.size() + j];
-        const std::optional<double> good = value(cell);
-        if (!good || (rail_only && from[i].name != to[j].name)) continue;
-        auto& nics = by_kind[kind(from[i], to[j])];
-        keep_better(nics[{pair.from, i}], {pair.to, j}, *good);
-        keep_better(nics[{pair.to, j}], {pair.from, i}, *good);
-      }
+  for (const RailAt& at : all_cells(report)) {
+    const RailsNic &from = nic_from(report, at), &to = nic_to(report, at);
+    const std::optional<double> good = value(cell_at(report, at));
+    if (!good || (rail_only && from.name != to.name)) continue;
+    const Nic one{report.pairs[at.pair].from, at.from}, other{report.pairs[at.pair].to, at.to};
+    auto& nics = by_kind[kind(from, to)];
+    keep_better(nics[one], other, *good);
+    keep_better(nics[other], one, *good);
   }
   std::map<double, double> usual;
   for (const auto& [which, nics] : by_kind) {
