@@ -147,13 +147,13 @@ Result<std::vector<Address>> look_up(const HostPort& at, Deadline deadline,
     told = true;
     sleep_until(deadline.earlier(Deadline::after_ms(kAgainMs)));
   }
-  Error e(ErrorCode::deadline,
-          format("cannot resolve {} within {:.3g} s: {}", at.host, seconds_since(began_ns), why),
-          format("check the name and how this host resolves it (getent hosts {}), or use an IP "
-                 "address",
-                 at.host));
-  e.cause = Cause::unresolved;
-  return e;
+  return Error(
+             ErrorCode::deadline,
+             format("cannot resolve {} within {:.3g} s: {}", at.host, seconds_since(began_ns), why),
+             format("check the name and how this host resolves it (getent hosts {}), or use an IP "
+                    "address",
+                    at.host))
+      .because(Cause::unresolved);
 }
 
 }  // namespace collctl::base

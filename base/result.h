@@ -84,6 +84,10 @@ struct Error {
     rank = at_rank;
     return std::move(*this);
   }
+  Error&& because(Cause of) && {
+    cause = of;
+    return std::move(*this);
+  }
   // "outer: inner: message", without the hint.
   std::string chain() const;
   // For the wording alone, so that nothing is said twice: chain() already has these words.

@@ -259,35 +259,36 @@ Result<Fd> connect_tcp(const Address& to, Deadline deadline, bool retry) {
   }
 }
 
-Error connect_error(const Address& to, int error_number) {
-  Error e = errno_error(ErrorCode::lost, "connect " + to.text(), error_number);
+namespace {
+
+Cause cause_of_connect(int error_number) {
   switch (error_number) {
     case ECONNREFUSED:
-      e.cause = Cause::refused;
-      break;
+      return Cause::refused;
     case ETIMEDOUT:
-      e.cause = Cause::silent;
-      break;
+      return Cause::silent;
     case EHOSTUNREACH:
     case ENETUNREACH:
     case EHOSTDOWN:
-      e.cause = Cause::unreachable;
-      break;
+      return Cause::unreachable;
     case EINVAL:
     case EACCES:
     case EPERM:
-      e.cause = Cause::barred;
-      break;
+      return Cause::barred;
     default:
-      break;
+      return Cause::unsaid;
   }
-  return e;
+}
+
+}  // namespace
+
+Error connect_error(const Address& to, int error_number) {
+  return errno_error(ErrorCode::lost, "connect " + to.text(), error_number)
+      .because(cause_of_connect(error_number));
 }
 
 Error closed_by_peer() {
-  Error e(ErrorCode::lost, "connection closed by the peer");
-  e.cause = Cause::closed;
-  return e;
+  return Error(ErrorCode::lost, "connection closed by the peer").because(Cause::closed);
 }
 
 Error connection_error(const char* what, int error_number) {
@@ -310,9 +311,8 @@ constexpr double kClosedSeconds = 0.65;
 }  // namespace
 
 Error no_connection(const std::string& address) {
-  Error e(ErrorCode::deadline, address + ": no connection before the deadline");
-  e.cause = Cause::silent;
-  return e;
+  return Error(ErrorCode::deadline, address + ": no connection before the deadline")
+      .because(Cause::silent);
 }
 
 Error cannot_connect(const std::string& from, const std::string& to, const std::string& host,
@@ -366,11 +366,11 @@ double unacknowledged_s(int fd) {
 }
 
 Error cannot_reach(const std::string& from, const std::string& to, double seconds) {
-  Error e(ErrorCode::deadline,
-          format("{} cannot reach {}: it has acknowledged nothing for {:.1f} s", from, to, seconds),
-          kBetweenHosts);
-  e.cause = Cause::unacknowledged;
-  return e;
+  return Error(ErrorCode::deadline,
+               format("{} cannot reach {}: it has acknowledged nothing for {:.1f} s", from, to,
+                      seconds),
+               kBetweenHosts)
+      .because(Cause::unacknowledged);
 }
 
 Deadline connect_deadline(Deadline whole) {

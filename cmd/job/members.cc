@@ -31,9 +31,8 @@ void Members::lose(const Error& what, double answer_s, launcher::RankGroup& job,
                Deadline::after_seconds(kAllLeaveSeconds)};
   job.look();
   // Without any rank's number: theirs are other than the job's by then.
-  Error halted(what.code, "its communicator has lost a rank");
-  halted.cause = Cause::halted;
-  const Bytes word = launcher::encode_error(halted);
+  const Bytes word = launcher::encode_error(
+      Error(what.code, "its communicator has lost a rank").because(Cause::halted));
   for (const int rank : ranks_) {
     const RankFacts& r = facts[size_t(rank)];
     if (r.exited || r.broken) continue;

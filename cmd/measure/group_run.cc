@@ -95,9 +95,7 @@ Status GroupRun::run() {
               whole_.split(group_of(groups, whole_.rank()), 0, start_deadline()));
   // What ends the job is told in its own numbers: the group only hears that it ends.
   const auto end_group = [&](ErrorCode code) {
-    Error ends(code, "the job ends");
-    ends.cause = Cause::told_to_end;
-    group->abort(ends);
+    group->abort(Error(code, "the job ends").because(Cause::told_to_end));
   };
   std::mutex mutex;
   std::optional<Error> aborted;

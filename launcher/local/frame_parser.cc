@@ -22,9 +22,8 @@ void append_frame(Bytes& to, uint16_t type, ByteView payload) {
 }
 
 Error malformed_frame(uint16_t type, size_t bytes) {
-  Error e(ErrorCode::lost, format("malformed control frame (type {}, {} bytes)", type, bytes));
-  e.cause = Cause::malformed;
-  return e;
+  return Error(ErrorCode::lost, format("malformed control frame (type {}, {} bytes)", type, bytes))
+      .because(Cause::malformed);
 }
 
 void FrameParser::feed(ByteView bytes) {

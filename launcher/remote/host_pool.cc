@@ -395,13 +395,13 @@ void HostPool::abandon() {
 }
 
 Error HostPool::absence_error() const {
-  Error e(ErrorCode::lost,
-          format("collctl itself did not run for {:.0f} s (was it stopped?); hosts end what they "
-                 "run after {:.0f} s without it",
-                 absence_s(), state_->waited_s),
-          "COLLCTL_HEARTBEAT_TIMEOUT sets how long they wait");
-  e.cause = Cause::absent;
-  return e;
+  return Error(ErrorCode::lost,
+               format(
+                   "collctl itself did not run for {:.0f} s (was it stopped?); hosts end what they "
+                   "run after {:.0f} s without it",
+                   absence_s(), state_->waited_s),
+               "COLLCTL_HEARTBEAT_TIMEOUT sets how long they wait")
+      .because(Cause::absent);
 }
 
 Error HostPool::failure(const std::vector<int>& hosts) const {
