@@ -60,7 +60,9 @@ const char* remedy_of(ReachEnd end) {
 }  // namespace
 
 size_t same_host(const std::vector<SurveyedHost>& hosts, size_t host) {
-  const auto place = [&](size_t i) { return hosts[i].facts ? hosts[i].facts->place : ""; };
+  const auto place = [&](size_t i) {
+    return hosts[i].facts ? std::string_view(hosts[i].facts->place) : std::string_view();
+  };
   for (size_t i = 0; i < host && !place(host).empty(); ++i)
     if (place(i) == place(host)) return i;
   return host;

@@ -64,7 +64,8 @@ bool is_own_address(const std::string& text) {
   if (family == AF_UNSPEC || ::inet_ntop(family, bytes, written, sizeof written) == nullptr)
     return false;
   if (family == AF_INET && bytes[0] == 127) return true;
-  const auto own = addresses();
+  // A list may have thousands of addresses: the kernel is asked once.
+  static const auto own = addresses();
   return std::ranges::any_of(own, [&](const Found& f) { return f.address == written; });
 }
 
