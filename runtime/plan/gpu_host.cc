@@ -167,7 +167,8 @@ std::vector<std::vector<transport::NicGdr>> gdr_rules(const Graph& graph, const 
   const auto paths = base_paths(graph, {.through_gpus = rules.nvb});
   std::vector<std::vector<transport::NicGdr>> all(ranks.size());
   for (const int gpu : graph.gpus) {
-    const auto at = std::find(ranks.begin(), ranks.end(), graph.nodes[size_t(gpu)].rank);
+    const topology::Node& one = graph.nodes[size_t(gpu)];
+    const auto at = std::find(ranks.begin(), ranks.end(), one.rank);
     for (const int net : graph.nets) {
       Rules here = rules;
       if (!rules.gdr_level && placeless.contains(graph.nodes[size_t(net)].name))
@@ -180,7 +181,10 @@ std::vector<std::vector<transport::NicGdr>> gdr_rules(const Graph& graph, const 
       };
       all[size_t(at - ranks.begin())].push_back(
           {.no_read = why_not(topology::Direction::send),
-           .no_write = why_not(topology::Direction::receive)});
+           .no_write = why_not(topology::Direction::receive),
+           .flush = flush_wanted(graph, paths, gpu, net).yes ||
+                    (placeless.contains(graph.nodes[size_t(net)].name) &&
+                     paths.at(gpu, one.cpu).type == topology::PathType::c2c)});
     }
   }
   return all;

@@ -62,6 +62,7 @@ void put_part(ByteWriter& w, const HostGpus::Part& part) {
     for (const transport::NicGdr& rule : of_rank) {
       put_text(w, rule.no_read, kMostReason);
       put_text(w, rule.no_write, kMostReason);
+      w.put(uint8_t(rule.flush));
     }
 }
 
@@ -162,6 +163,7 @@ class PartReader {
       transport::NicGdr& rule = rules.emplace_back();
       rule.no_read = r_.get_string(kMostReason);
       rule.no_write = r_.get_string(kMostReason);
+      rule.flush = flag();
     }
     return rules;
   }

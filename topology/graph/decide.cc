@@ -74,6 +74,10 @@ Decision gdr_wanted(const Graph& graph, const Paths& paths, const Rules& rules, 
 Decision flush(const Graph& graph, const Paths& paths, const Rules& rules, int gpu, int net) {
   if (!gdr(graph, paths, rules, gpu, net, Direction::receive).yes)
     return {false, "without GDR the data is staged in host memory (GDR would change that)"};
+  return flush_wanted(graph, paths, gpu, net);
+}
+
+Decision flush_wanted(const Graph& graph, const Paths& paths, int gpu, int net) {
   const Node& g = node(graph, gpu);
   const bool known = !g.amd && g.sm > 0;
   if (!known || g.sm < kFlushUntilSm)

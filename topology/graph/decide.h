@@ -71,6 +71,9 @@ Decision gdr_wanted(const Graph& graph, const Paths& paths, const Rules& rules, 
 // Whether what a NIC has written into a GPU's memory must be flushed before the GPU is told.
 Decision flush(const Graph& graph, const Paths& paths, const Rules& rules, int gpu, int net);
 
+// The part of it that GPU and paths decide, where a NIC does write there.
+Decision flush_wanted(const Graph& graph, const Paths& paths, int gpu, int net);
+
 // Those of `candidates` with the widest path from `from`, then the best type, in their order.
 std::vector<int> nearest_ends(const Paths& paths, int from, const std::vector<int>& candidates);
 

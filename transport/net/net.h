@@ -27,8 +27,11 @@ struct NetEnd {  // one end of one connection, equal windows at both ends
   NetStream streams[kernels::kProtocolCount];
 };
 
-// From this compute capability on a NIC's writes into GPU memory need no flush.
-inline constexpr int kFlushBelow = 90;
+// Whether what a NIC wrote into a GPU's memory must be read back before the GPU is told: GPUs below
+// compute capability 90 need it on every path, the others where `choice` has it.
+inline bool needs_flush(int compute_capability, const NicGdr& choice) {
+  return choice.flush || compute_capability < 90;
+}
 
 using NetRequest = uint32_t;
 inline constexpr NetRequest kNoRequest = ~0u;

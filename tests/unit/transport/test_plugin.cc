@@ -247,19 +247,22 @@ TEST_CASE("memory that a plugin may still write to stays when its connection has
 
 // The plugin shows the GPU what came only when it is asked to flush.
 TEST_CASE("what a GPU receives by a plugin is flushed where it is asked for") {
-  for (const std::string& plugin : each_version()) {
-    INFO(plugin);
-    RowSetting setting = by_plugin(plugin);
-    setting.gpu = true;
-    setting.knobs = {{"FAKE_PLUGIN_POINTERS", "3"}, {"COLLCTL_NET_FORCE_FLUSH", "1"}};
-    const int before = FakePlugin::counts(plugin).flushes;
-    Rig rig(setting);
-    REQUIRE(rig.open({4096, 4}, {}));
-    CHECK(rig.receiver.link->via().ends_with("/GDRDMA"));
-    CHECK(FakePlugin::counts(plugin).flushes == before);
-    pass_one(rig, 4096);
-    CHECK(FakePlugin::counts(plugin).flushes == before + 1);
-  }
+  for (const std::string& plugin : each_version())
+    for (const bool chosen : {false, true}) {  // by the topology, else by the knob
+      INFO(plugin << ", chosen " << chosen);
+      RowSetting setting = by_plugin(plugin);
+      setting.gpu = true;
+      setting.knobs = {{"FAKE_PLUGIN_POINTERS", "3"},
+                       {"COLLCTL_NET_FORCE_FLUSH", chosen ? "0" : "1"}};
+      const int before = FakePlugin::counts(plugin).flushes;
+      Rig rig(setting);
+      rig.receiver_spec.nic.gdr.flush = chosen;
+      REQUIRE(rig.open({4096, 4}, {}));
+      CHECK(rig.receiver.link->via().ends_with("/GDRDMA"));
+      CHECK(FakePlugin::counts(plugin).flushes == before);
+      pass_one(rig, 4096);
+      CHECK(FakePlugin::counts(plugin).flushes == before + 1);
+    }
 }
 
 TEST_CASE("a plugin whose own GPU code puts together what arrives gets host memory") {

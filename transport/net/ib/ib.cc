@@ -210,7 +210,7 @@ Result<std::unique_ptr<NetConnection>> IbHalf::receiver(base::Fd control, Deadli
   std::vector<IbQueuePair> flushers;
   base::Mapping target;
   IbMemory memory;
-  if (needs_flush(services_.device.get(), parts_.settings)) {
+  if (must_flush(services_.device.get(), parts_.end.spec.nic.gdr, parts_.settings)) {
     COLL_ASSIGN(target, pages_for_rdma(4096));
     std::vector<IbPort*> ports;
     for (const IbRail& rail : parts_.rails) ports.push_back(rail.port);

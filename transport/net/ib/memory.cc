@@ -100,8 +100,9 @@ Result<base::Mapping> pages_for_rdma(size_t bytes) {
   return base::Mapping(at, bytes);
 }
 
-bool needs_flush(const Device* gpu, const IbSettings& settings) {
-  return gpu != nullptr && (settings.force_flush || gpu->facts().compute_capability < kFlushBelow);
+bool must_flush(const Device* gpu, const NicGdr& choice, const IbSettings& settings) {
+  return gpu != nullptr &&
+         (settings.force_flush || needs_flush(gpu->facts().compute_capability, choice));
 }
 
 IbMemory::Order data_order(const IbSettings& settings) {

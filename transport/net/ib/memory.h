@@ -35,8 +35,8 @@ class IbMemory {
 
 // Zeroed pages of their own. Error: unavailable.
 Result<base::Mapping> pages_for_rdma(size_t bytes);
-// Adapters' writes into this GPU's memory are visible only after a read; null: host memory.
-bool needs_flush(const Device* gpu, const IbSettings& settings);
+// `needs_flush`, or the settings have it; null: host memory.
+bool must_flush(const Device* gpu, const NicGdr& choice, const IbSettings& settings);
 
 // The order that the settings and the library allow for data.
 IbMemory::Order data_order(const IbSettings& settings);

@@ -93,8 +93,9 @@ class PluginHalf : public NetHalf {
     COLL_ASSIGN(const int64_t force, base::knob_int(base::KnobId::net_force_flush));
     COLL_ASSIGN(base::Fd control, rendezvous(end_, services_, control_key(), deadline));
     const bool flush =
-        services_.device != nullptr && (force != 0 || made.device().force_flush ||
-                                        services_.device->facts().compute_capability < kFlushBelow);
+        services_.device != nullptr &&
+        (force != 0 || made.device().force_flush ||
+         needs_flush(services_.device->facts().compute_capability, end_.spec.nic.gdr));
     return PluginConnection::make({.end = end_,
                                    .lines = std::move(made),
                                    .control = std::move(control),

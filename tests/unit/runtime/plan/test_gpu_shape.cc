@@ -12,8 +12,11 @@
 #include "runtime/plan/model.h"
 #include "tests/how_much.h"
 #include "tests/unit/runtime/gpu_job.h"
+#include "tests/unit/topology/data_files.h"
 #include "topology/cluster/cluster.h"
+#include "topology/graph/decide.h"
 #include "topology/xml/graph_xml.h"
+#include "topology/xml/xml.h"
 
 namespace plan_gpu_shape_tests {
 
@@ -357,6 +360,54 @@ TEST_CASE("what hosts say of their GPUs survives the way, and damage is noticed"
     ++taken;
   }
   CHECK(taken > 0);
+}
+
+// The facts that the run is told of each NIC and GPU are the topology's rule, whatever the machine.
+TEST_CASE("links are told to flush where the topology decides it, on every machine", "[gpu]") {
+  const auto chip = [](const char* devices) {
+    return std::string(
+               "<system version=\"1\"><cpu numaid=\"0\" arch=\"arm64\"><pci busid=\"0000:10:00.0\" "
+               "class=\"0x060400\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">") +
+           devices + "</pci></cpu></system>";
+  };
+  // GPUs that reach their CPU by C2C, the NIC below the GPU's own switch.
+  std::vector<std::string> texts = {
+      chip("<pci busid=\"0000:11:00.0\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" "
+           "link_width=\"16\"><gpu dev=\"0\" sm=\"100\" rank=\"0\" gdr=\"1\"><c2c bw=\"44712\" "
+           "count=\"5\"/></gpu></pci><pci busid=\"0000:12:00.0\" class=\"0x020700\" "
+           "link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"><nic><net name=\"mlx5_0\" dev=\"0\" "
+           "speed=\"400000\" port=\"1\" guid=\"0x1\" gdr=\"1\"/></nic></pci>")};
+  for (const std::string& path : data_files()) texts.push_back(data_text(path));
+  int flushed = 0, not_flushed = 0, machines = 0;
+  for (const std::string& text : texts) {
+    const auto read = topology::read_xml(text, "f.xml");
+    REQUIRE(read.ok());
+    auto graph = make_graph(read->system, "f.xml");
+    REQUIRE(graph.ok());
+    if (graph->gpus.empty() || graph->nets.empty() || graph->hosts > 1) continue;
+    ++machines;
+    std::vector<int> ranks;
+    for (const int gpu : graph->gpus) {
+      graph->nodes[size_t(gpu)].rank = int(ranks.size());
+      ranks.push_back(int(ranks.size()));
+    }
+    const auto paths = topology::base_paths(*graph);
+    const auto told = gdr_rules(*graph, {}, ranks, read->system);
+    for (size_t g = 0; g < graph->gpus.size(); ++g)
+      for (size_t n = 0; n < graph->nets.size(); ++n) {
+        const topology::Node& net = graph->nodes[size_t(graph->nets[n])];
+        INFO(read->system.cpus.size() << " NUMA nodes, GPU " << g << ", " << net.name);
+        const bool asked = flush_wanted(*graph, paths, graph->gpus[g], graph->nets[n]).yes;
+        const bool below = graph->nodes[size_t(graph->gpus[g])].sm < 90;
+        // By themselves GPUs of sm 90 need none; what decides for them is the way.
+        CHECK((!below || told[g][n].flush));
+        CHECK(told[g][n].flush == asked);
+        ++(told[g][n].flush ? flushed : not_flushed);
+      }
+    if (machines == 1) CHECK(told[0][0].flush);
+  }
+  CHECK(flushed > 50);
+  CHECK(not_flushed > 50);
 }
 
 }  // namespace plan_gpu_shape_tests

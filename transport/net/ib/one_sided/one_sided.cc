@@ -39,7 +39,7 @@ Result<std::unique_ptr<IbOneSided>> IbOneSided::open(Options options) {
         .rails = made->rails_,
         .uses = made->uses_[spec.peer.rank],
         .signals = made->o_.signals,
-        .flush = needs_flush(made->o_.services.device.get(), made->settings_),
+        .flush = must_flush(made->o_.services.device.get(), spec.nic.gdr, made->settings_),
         .on_signal = made->o_.on_signal});
   return made;
 }
