@@ -40,13 +40,13 @@ std::optional<RankDoing> Inquiry::doing(int rank) const {
   return size_t(rank) < answers_.size() ? answers_[size_t(rank)] : std::nullopt;
 }
 
-// But for those that are stopped, or have nothing to tell yet.
+// But for those that are stopped, or have nothing to tell yet but their process' state.
 bool Inquiry::all_have_answered(launcher::RankGroup& job,
                                 const std::vector<RankFacts>& ranks) const {
   return std::all_of(ranks.begin(), ranks.end(), [&](const RankFacts& r) {
     const char state = job.state(r.end.rank);
     return r.exited || answers_[size_t(r.end.rank)] || state == 'T' || state == 't' ||
-           !started(r.end.phase);
+           (!started(r.end.phase) && state != '?');
   });
 }
 

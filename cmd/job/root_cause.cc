@@ -392,6 +392,22 @@ std::string where_they_are(const std::vector<RankFacts>& ranks) {
   return text.empty() ? "all ranks have ended" : text;
 }
 
+Error late_as_a_whole(const std::vector<RankFacts>& ranks, std::string what,
+                      const std::string& waits) {
+  what += where_they_are(ranks) + (waits.empty() ? "" : "; " + waits);
+  Error e(ErrorCode::deadline, std::move(what));
+  const auto stopped = [](const RankFacts& r) { return !r.exited && r.state == 'T'; };
+  const auto first = std::find_if(ranks.begin(), ranks.end(), stopped);
+  if (first == ranks.end()) return e;
+  e.hint = stuck_hint(*first);
+  const bool others = std::any_of(ranks.begin(), ranks.end(),
+                                  [&](const RankFacts& r) { return !r.exited && !stopped(r); });
+  if (!others) return e;
+  e.rank = first->end.rank;
+  e.host = first->end.host;
+  return e;
+}
+
 std::optional<Error> root_cause(const std::vector<RankFacts>& ranks) {
   const std::vector<const RankFacts*> errors = candidates(ranks);
   // A rank's own reason of a kind worse than a death (wrong data, a defect) stays the reason.

@@ -37,6 +37,10 @@ std::optional<Error> root_cause(const std::vector<RankFacts>& ranks);
 // "rank 0 in phase running; ranks 1, 3 in phase bootstrap; rank 2 stopped (state T) in phase
 // bootstrap": the ranks that have not ended, for deadlines of the whole job.
 std::string where_they_are(const std::vector<RankFacts>& ranks);
+// The deadline of a whole job: `what`, where the ranks are, and `waits`. It names the rank that is
+// stopped where others are not.
+Error late_as_a_whole(const std::vector<RankFacts>& ranks, std::string what,
+                      const std::string& waits);
 // "rank 3 (host a)", "ranks 0-3 (host a), 5, 7 (host b)"; no hosts where there is only one.
 std::string rank_list(const std::vector<RankFacts>& all, const std::vector<int>& ranks);
 // The remedy for a rank that the kernel has left no memory (launcher::Event::starved_at).

@@ -94,7 +94,7 @@ class TaskJob {
   int errors_ = 0;
   bool all_started_ = false;
   Inquiry inquiry_;
-  bool timeout_asked_ = false;
+  bool asked_why_late_ = false;  // before a deadline of the whole job is its end
   std::string progress_;
   std::optional<Deadline> settle_;         // set by the first failure
   bool ending_ = false;                    // SIGTERM was sent
@@ -184,10 +184,10 @@ Deadline TaskJob::next_deadline() const {
   const auto since_start = [&](double s) { return Deadline::at_ns(began_ns_ + int64_t(s * 1e9)); };
   if (inquiry_.answers_by()) next = *inquiry_.answers_by();
   if (settle_) return next.earlier(ending_ ? Deadline::after_seconds(1) : *settle_);
-  if (options_.timeout_s > 0 && !timeout_asked_)
+  if (options_.timeout_s > 0 && !asked_why_late_)
     next = next.earlier(since_start(options_.timeout_s));
   if (members_.losing()) return next.earlier(members_.next_look());
-  if (!all_started_)
+  if (!all_started_ && !inquiry_.answers_by())
     next = next.earlier(
         Deadline::after_seconds(options_.start_timeout_s + kStartSlack - start_age_s()));
   return next;
@@ -241,7 +241,7 @@ void TaskJob::check_members() {
   if (!found) return;
   // As without shrinking.
   if (found->lost.empty()) return trouble(Error(members_.first_loss()));
-  all_started_ = false;
+  all_started_ = asked_why_late_ = false;
   start_began_ns_ = now_ns();
   asked_before_ns_ = launcher::asked_ns();
   sink_.shrunk({found->lost, int(found->left.size())});
@@ -295,26 +295,21 @@ void TaskJob::check_deadlines() {
     end_ranks(options_.grace_s);
   if (settle_) return;
   const double age = double(now_ns() - began_ns_) / 1e9;
-  const auto ranks_now = [&] {
-    job_->look();
-    take_states();
-    const std::string waits = !inquiry_.asked() ? "" : awaited_text(now(), kLeastWaitTold);
-    return where_they_are(facts()) + (waits.empty() ? "" : "; " + waits);
-  };
+  const bool too_long = options_.timeout_s > 0 && age >= options_.timeout_s;
+  const bool no_start = !all_started_ && !members_.losing() &&
+                        start_age_s() >= options_.start_timeout_s + kStartSlack;
+  if (!too_long && !no_start) return;
   // First they are asked what they do.
-  if (options_.timeout_s > 0 && age >= options_.timeout_s && !timeout_asked_) {
-    timeout_asked_ = true;
-    inquiry_.ask(*job_, ranks_);
-  }
-  if (options_.timeout_s > 0 && age >= options_.timeout_s && !inquiry_.answers_by())
-    return fail_job(
-        Error(ErrorCode::deadline, format("the job did not end within {} s (--timeout): {}",
-                                          options_.timeout_s, ranks_now())));
-  if (!all_started_ && !members_.losing() &&
-      start_age_s() >= options_.start_timeout_s + kStartSlack)
-    fail_job(Error(ErrorCode::deadline,
-                   format("the ranks did not start up within {} s (--start-timeout): {}",
-                          options_.start_timeout_s, ranks_now())));
+  if (!std::exchange(asked_why_late_, true)) inquiry_.ask(*job_, ranks_);
+  if (inquiry_.answers_by()) return;
+  take_states();
+  const std::string waits = awaited_text(now(), kLeastWaitTold);
+  fail_job(late_as_a_whole(
+      facts(),
+      (too_long ? format("the job did not end within {} s (--timeout): ", options_.timeout_s)
+                : format("the ranks did not start up within {} s (--start-timeout): ",
+                         options_.start_timeout_s)),
+      waits));
 }
 
 void TaskJob::take_signals() {

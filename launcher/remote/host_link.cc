@@ -15,6 +15,8 @@ constexpr size_t kStageAhead = 1 << 20;  // of the binary, queued in the channel
 constexpr size_t kMostFrames = 1 << 20;  // not yet taken; a single one may be larger
 constexpr size_t kMostTalk = 64 << 10;
 
+constexpr double kSilentBeats = 3;  // missed by a host that carries others: it is the one to name
+
 size_t weight(const RawFrame& frame) {
   return sizeof frame + frame.payload.size();
 }
@@ -118,6 +120,20 @@ void HostLink::carrier_gone() {
           carrier_->error_ ? carrier_->error_->hint : "");
   e.host = carrier_->spec_.name;
   fail(std::move(e));
+}
+
+bool HostLink::up_late() const {
+  return times_.up > double(now_ns() - epoch_ns_) / 1e9 / 2;
+}
+
+std::string HostLink::held_up() const {
+  if (carrier_ == nullptr) return {};
+  const std::string who = carrier_->spec_.name + ", through which it is reached, ";
+  const double silent_s = double(now_ns() - carrier_->heard_ns_) / 1e9;
+  if (silent_s > kSilentBeats * double(kBeatMs) / 1e3)
+    return who + format("has said nothing for {:.0f} s", silent_s);
+  if (carrier_->up_late()) return who + format("was up only after {:.1f} s", carrier_->times_.up);
+  return {};
 }
 
 void HostLink::open(const ChannelOptions& ssh, const StageOptions& stage) {

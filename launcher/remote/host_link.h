@@ -59,6 +59,11 @@ class HostLink {
   // on. What becomes of it is heard from there.
   void be_carried(HostLink& carrier);
   const HostLink* carrier() const { return carrier_; }
+  // It was up only in the second half of the time until now.
+  bool up_late() const;
+  // Words for how the carrier held this host up: it has been silent for some beats, or was up late
+  // itself. Empty: it did not, or there is none.
+  std::string held_up() const;
   // The carrier is gone, or has let go of all: so has this one, or is cut off.
   void carrier_gone();
 

@@ -349,9 +349,11 @@ void HostPool::fail_late_hosts(double after_s, const char* option) {
       still += format(" for {}, through which it is reached", carrier->spec().name);
     else if (carrier != nullptr)
       still += " from " + carrier->spec().name;
+    const std::string held_up = link.held_up();
+    if (!held_up.empty()) still += "; " + held_up;
     Error late(ErrorCode::deadline,
                format("not up within {} s ({}): still {}", after_s, option, still));
-    if (carrier != nullptr && link.phase() == HostPhase::waiting)
+    if (carrier != nullptr && (link.phase() == HostPhase::waiting || !held_up.empty()))
       link.fail_behind(*carrier, std::move(late));
     else
       link.fail(std::move(late));
@@ -406,9 +408,14 @@ Error HostPool::absence_error() const {
 
 Error HostPool::failure(const std::vector<int>& hosts) const {
   Error e(ErrorCode::launch, "");
-  // Of hosts that were up already.
-  if (absence_s() > 0 && std::all_of(hosts.begin(), hosts.end(),
-                                     [this](int index) { return host(index).times().up >= 0; })) {
+  // Hosts that were up already, or are gone with one that was.
+  const auto was_up = [this](int index) {
+    const HostLink& link = host(index);
+    const HostLink* carrier = link.carrier();
+    const bool cut_off = carrier != nullptr && link.error()->host == carrier->spec().name;
+    return (cut_off ? carrier : &link)->times().up >= 0;
+  };
+  if (absence_s() > 0 && std::all_of(hosts.begin(), hosts.end(), was_up)) {
     e = absence_error();
     e.code = ErrorCode::launch;
     return e;

@@ -13,7 +13,6 @@ constexpr size_t kMostPending = 8 << 20;
 constexpr double kOthersSeconds = 2;
 // An agent that is asked how its ranks are, while the job is ended, answers well within.
 constexpr double kAnswerSeconds = 2;
-constexpr double kSilentBeats = 3;  // missed by a host that carries others: it is the one to name
 constexpr double kGoneSeconds = 1;  // beyond the grace, to hear that ranks are gone
 
 struct RemoteRank {
@@ -25,6 +24,10 @@ struct RemoteRank {
   uint64_t input = 0, fed = 0;  // bytes sent, bytes the rank has taken
   bool input_closed = false;    // takes no more input
 };
+
+Error no_answer() {
+  return Error(ErrorCode::lost, format("its agent has not answered for {:.0f} s", kAnswerSeconds));
+}
 
 Bytes rank_head(uint32_t local, ByteView rest) {
   ByteWriter w;
@@ -49,6 +52,7 @@ struct RemoteJob::State {
   Status start(const RemoteStart& what, Deadline deadline, int wake_fd,
                const std::function<bool()>& stop);
   std::vector<int> unheard() const;
+  Error late_start(const std::vector<int>& missing) const;
   bool any_bad() const;
   void order(int host, const RemoteStart& what);
   void collect(std::vector<Event>& events);
@@ -57,6 +61,9 @@ struct RemoteJob::State {
   void handle_started(int host, const AgentStarted& word);
   void lose(int host, std::vector<Event>& events);
   void give_up_deaf_hosts();
+  bool has_not_answered(int host) const {
+    return answer_by[size_t(host)] && answer_by[size_t(host)]->passed();
+  }
   void look();
   bool usable(int rank) const { return !lost[size_t(ranks[size_t(rank)].host)]; }
   HostLink& link(int rank) { return pool->host(ranks[size_t(rank)].host); }
@@ -128,23 +135,29 @@ Status RemoteJob::State::start(const RemoteStart& what, Deadline deadline, int w
   if (!errors.empty())
     return errors.size() == 1 || one_cause ? errors[0]
                                            : one_error("could not start their ranks", errors);
-  if (const std::vector<int> missing = unheard(); !missing.empty()) {
-    Error late(ErrorCode::deadline, "these hosts did not start their ranks in time:");
-    for (const int host : missing) late.message += " " + pool->host(host).spec().name;
-    if (missing.size() > 1) return late;
-    const HostLink& link = pool->host(missing[0]);
-    late.host = link.spec().name;
-    const HostLink* carrier = link.carrier();
-    const double silent_s = carrier == nullptr ? 0 : double(now_ns() - carrier->heard_ns()) / 1e9;
-    if (silent_s > kSilentBeats * double(kBeatMs) / 1e3) {
-      late.host = carrier->spec().name;
-      late.message += format("; {}, through which it is reached, has said nothing for {:.0f} s",
-                             late.host, silent_s);
-    }
-    return late;
-  }
+  if (const std::vector<int> missing = unheard(); !missing.empty()) return late_start(missing);
   early = std::move(events);
   return {};
+}
+
+// Names the host that is late, or that left it no time: its carrier, or who was up last.
+Error RemoteJob::State::late_start(const std::vector<int>& missing) const {
+  Error late(ErrorCode::deadline, "these hosts did not start their ranks in time:");
+  for (const int host : missing) late.message += " " + pool->host(host).spec().name;
+  const HostLink& link = pool->host(missing[0]);
+  const HostLink* last = &link;
+  for (int host = 0; host < pool->size(); ++host)
+    if (pool->host(host).times().up > last->times().up) last = &pool->host(host);
+  if (const std::string how = link.held_up(); missing.size() == 1 && !how.empty()) {
+    late.host = link.carrier()->spec().name;
+    late.message += "; " + how;
+  } else if (last->up_late()) {
+    late.host = last->spec().name;
+    late.message += format("; host {} was up only after {:.1f} s", late.host, last->times().up);
+  } else if (missing.size() == 1) {
+    late.host = link.spec().name;
+  }
+  return late;
 }
 
 // The hosts that have neither started their ranks nor failed.
@@ -304,9 +317,9 @@ void RemoteJob::State::lose(int host, std::vector<Event>& events) {
 void RemoteJob::State::collect(std::vector<Event>& events) {
   for (int host = 0; host < pool->size(); ++host) {
     HostLink& link = pool->host(host);
-    if (ranks_of[size_t(host)].empty()) {  // it may carry others; what it says itself is not for us
-      while (link.take_frame()) {
-      }
+    if (ranks_of[size_t(host)].empty()) {  // it may carry others; it has no ranks to speak of
+      while (auto frame = link.take_frame())
+        if (AgentFrame(frame->type) == AgentFrame::states) answer_by[size_t(host)].reset();
       continue;
     }
     while (auto frame = link.take_frame()) {
@@ -328,13 +341,15 @@ void RemoteJob::State::give_up_deaf_hosts() {
     if (std::all_of(here.begin(), here.end(), [&](int r) { return ranks[size_t(r)].exited; }))
       continue;
     HostLink& link = pool->host(host);
-    const HostLink* carrier = link.carrier();
-    // Its words come through its carrier, which was given up: that one is to be named.
-    if (carrier != nullptr && carrier->phase() == HostPhase::failed)
+    const bool unanswered = has_not_answered(host);
+    // Its words come through its carrier, which does not hear us either: that one is to be named.
+    for (int by = 0; unanswered && by < pool->size(); ++by)
+      if (&pool->host(by) == link.carrier() && has_not_answered(by))
+        pool->host(by).reject(no_answer());
+    if (link.carrier() != nullptr && link.carrier()->phase() == HostPhase::failed)
       link.carrier_gone();
-    else if (const auto& by = answer_by[size_t(host)]; by && by->passed())
-      link.reject(Error(ErrorCode::lost,
-                        format("its agent has not answered for {:.0f} s", kAnswerSeconds)));
+    else if (unanswered)
+      link.reject(no_answer());
     else if (gone_by->passed())
       link.reject(Error(ErrorCode::lost, "its agent has not ended its ranks"));
   }
@@ -464,10 +479,12 @@ void RemoteJob::end(double grace_s) {
   state_->look();
 }
 
+// Carriers without ranks too, or nobody would know whether what they carry has heard of it.
 void RemoteJob::State::look() {
-  to_all(AgentFrame::look, {});
-  for (auto& by : answer_by)
-    if (!by) by = Deadline::after_seconds(kAnswerSeconds);
+  for (int host = 0; host < pool->size(); ++host) {
+    if (!lost[size_t(host)]) pool->host(host).send(AgentFrame::look, {});
+    if (auto& by = answer_by[size_t(host)]; !by) by = Deadline::after_seconds(kAnswerSeconds);
+  }
 }
 
 void RemoteJob::look() {

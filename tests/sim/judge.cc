@@ -126,6 +126,14 @@ bool explains(const Plan& plan, const Fault& fault, const Ran& ran) {
   const bool not_passed_on =
       circle && starts && fault.at_s < plan.start_timeout_s &&
       (fault.lasts_s == 0 || fault.at_s + fault.lasts_s >= plan.start_timeout_s - 0.1);
+  // One end of a way that is broken, where there is but one way: the other end may be at fault.
+  const bool only_way = plan.hosts == 2 && e.rank >= 0 && e.has_said("cannot reach rank");
+  // A host that was stopped as the job was, cut off meanwhile, and did not know either.
+  const bool as_seen = std::any_of(ran.happened.begin(), ran.happened.end(),
+                                   [&](int index) {
+                                     return plan.faults[size_t(index)].kind == FaultKind::suspend;
+                                   }) &&
+                       e.has_said("(as " + Hosts::name(fault.what) + " sees it)");
   const bool whole = circle && e.message.find("(--timeout)") != std::string::npos;
   switch (fault.kind) {
     case FaultKind::kill_rank:
@@ -133,7 +141,7 @@ bool explains(const Plan& plan, const Fault& fault, const Ran& ran) {
     case FaultKind::stop_rank:
       return (late && e.rank == fault.what) ||
              (circle && !whole && went_over(plan, fault, ran.ended_s)) ||
-             (whole && stays_unnoticed(plan, fault) &&
+             ((whole || nobody) && stays_unnoticed(plan, fault) &&
               e.message.find("stopped (state T)") != std::string::npos);
     case FaultKind::cut_host:
     case FaultKind::deaf_host:
@@ -143,11 +151,11 @@ bool explains(const Plan& plan, const Fault& fault, const Ran& ran) {
     case FaultKind::mute_host:
     case FaultKind::stop_agent:
       // A host that is reached through it, and named as such.
-      return nobody || ((lost || start) &&
-                        (is_of(plan, e, fault.what) ||
-                         (is_behind(plan, e, fault.what) &&
-                          e.message.find("for " + Hosts::name(fault.what) + ", through which") !=
-                              std::string::npos)));
+      return nobody || only_way || as_seen ||
+             ((lost || start) &&
+              (is_of(plan, e, fault.what) ||
+               (is_behind(plan, e, fault.what) &&
+                e.message.find(Hosts::name(fault.what) + ", through which") != std::string::npos)));
     case FaultKind::cut_way:
       return ((lost || late || e.code == ErrorCode::launch) &&
               (is_of(plan, e, fault.what) || is_of(plan, e, fault.other))) ||
@@ -247,8 +255,9 @@ std::vector<std::string> judged(const Plan& plan, const Ran& ran) {
   }
   // Each fault has its time, and what is well has its own.
   double by_s = plan.works_s + round_trip(plan), held_s = 0;
-  // Those that are left work for as long as all should have.
-  const double again_s = double(ran.shrunk.size()) * (plan.works_s + round_trip(plan));
+  // Those that are left start once more, and work for as long as all should have.
+  const double again_s =
+      double(ran.shrunk.size()) * (plan.start_timeout_s + plan.works_s + round_trip(plan));
   for (const Fault& f : plan.faults) {
     by_s = std::max(by_s, noticed_by(plan, f));
     held_s += f.kind == FaultKind::stop_agent && f.lasts_s == 0 ? kContinued : f.lasts_s;
@@ -257,13 +266,17 @@ std::vector<std::string> judged(const Plan& plan, const Ran& ran) {
   expect(ran.ended_s < limit, format("the job ended after {:.2f} s, where {:.2f} are promised: {}",
                                      ran.ended_s, limit, words(outcome)));
   double gone = ran.ended_s + held_s + plan.heartbeat_s + plan.grace_s + kKill + round_trip(plan);
+  // An agent that is stopped begins to wait anew when it is continued, after the job.
+  const bool stopped_for_good =
+      any([](const Fault& f) { return f.kind == FaultKind::stop_agent && f.lasts_s == 0; });
   // Nothing reaches an agent any more that has not had its first word.
   const double first_word_by = held_s + 2 * (kLogin + round_trip(plan)) + kFirstBeat;
   for (const Fault* f : happened)
     if ((f->kind == FaultKind::cut_host || f->kind == FaultKind::deaf_host ||
          (f->kind == FaultKind::cut_way && plan.tree_width > 0)) &&
         f->at_s < first_word_by)
-      gone = std::max(gone, f->at_s + held_s + kFirstWord + kKill + round_trip(plan));
+      gone = std::max(gone, (stopped_for_good ? ran.ended_s : f->at_s) + held_s + kFirstWord +
+                                kKill + round_trip(plan));
   expect(ran.gone_s < gone || may_stay,
          format("the last process was gone after {:.2f} s, where {:.2f} are promised", ran.gone_s,
                 gone));
