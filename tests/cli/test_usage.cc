@@ -74,6 +74,32 @@ const Case kCases[] = {
      "run: standard output belongs to the program: expected -o FILE.json in place of --json"},
     {"completion tcsh", "completion: 'tcsh': expected bash, zsh, fish"},
     {"env extra", "env: unexpected 'extra'; collctl env -h shows what it takes"},
+    {"run __rank",
+     "run: unknown collective '__rank'; a program goes after --: collctl run -- __rank"},
+    {"run -n 4 allreduce --split 2 --vs nccl",
+     "--vs with --split: the other library would have to be split as well; expected one of the "
+     "two"},
+    {"run rails --split 2", "run: --split has no meaning with rails"},
+    {"run -n 6 hypercube --split 3",
+     "--split: group 0 (ranks 0-2): hypercube of 3 ranks: in step k rank r exchanges with rank r ^ "
+     "2^k, and not all of these exist; expected 1, 2, 4, 8, ... ranks"},
+    {"run -n 2 allreduce --window --transport net",
+     "--window with --transport net: no rank would map another's memory; expected one of the two"},
+    {"run -n 4 --on-loss shrink --rank-mode thread allreduce",
+     "--rank-mode thread with --on-loss shrink: threads of one process are lost together; expected "
+     "one of the two"},
+    {"run -n 2 alltoallv --min-efficiency 0.5",
+     "--min-efficiency: no model knows what alltoallv should take; expected --min-busbw or "
+     "--max-latency"},
+    {"run -n 2 allreduce --sync each --min-efficiency 0.5",
+     "--min-efficiency: no model knows what operations take that are waited for one by one (--sync "
+     "each); expected --sync block, or --max-latency"},
+    {"topo -H node01 --graph", "topo: -H excludes --graph"},
+    {"topo -H node01 -o all.svg",
+     "topo: -o all.svg: of several hosts a file each: expected %h, the host's name, in it"},
+    {"check -H node01 --only fairs",
+     "check: --only fairs: expected doctor, inventory, node, pairs, cluster, counters (or several "
+     "with commas); did you mean pairs?"},
 };
 
 }  // namespace
@@ -153,6 +179,15 @@ TEST_CASE("devices that are not here are no usage error", "[cli]") {
   CHECK(automatic.code == 0);
   CHECK(automatic.out.find("2 CPU ranks") != std::string::npos);
   CHECK(automatic.out.find("# on CPU cores: ") != std::string::npos);
+}
+
+TEST_CASE("ranks that another launcher has started do not go on after a loss", "[cli]") {
+  const Ran ran = run_collctl("run -n 2 --on-loss shrink --launcher adopt allreduce",
+                              "COLLCTL_TOKEN=a-long-enough-secret RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 "
+                              "MASTER_ADDR=127.0.0.1 MASTER_PORT=9");
+  CHECK(ran.code == 2);
+  CHECK(ran.err.rfind("collctl: error: --on-loss shrink: another launcher has started these", 0) ==
+        0);
 }
 
 TEST_CASE("CPU ranks are not compared with NCCL", "[cli]") {
