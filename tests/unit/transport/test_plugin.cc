@@ -133,7 +133,7 @@ TEST_CASE("of a plugin that does not say how much has arrived the send end says 
   }
 }
 
-// Plugins up to version 10 are initialised once in a process: tests/e2e/net_plugin.sh has that one.
+// Plugins up to version 10 are initialised once in a process: tests/e2e/plugins.sh has that one.
 TEST_CASE("each call of a plugin that fails is an error with its name, and what the plugin said") {
   for (const std::string& plugin : each_version()) {
     INFO(plugin);
