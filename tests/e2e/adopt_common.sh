@@ -68,46 +68,4 @@ nothing_left() {
 # Waits until the ranks measure: then all have noted their pid.
 await_ranks() { await -of "$1" line "$out" busbw; }
 long=(-b 1M -e 1M --iters 1000000 --check 0)
-# Of every engine with two hosts. $1: a function that starts so many ranks on each ("$1 2 PROGRAM ARGS").
-two_on_each() {
-  case_is "two ranks on each, the direct form, exit codes"
-  "$1" 2 "$work/rank" allreduce -b 8 -e 64K -f 8 --json
-  is_code 0
-  good_report 4 2
-  codes_are 4 0
-}
-below_threshold() {
-  case_is "a threshold that is not reached: all ranks say so, rank 0 reports"
-  "$1" 2 "$work/rank" allreduce -b 1K -e 1K --min-busbw 100000 --json
-  codes_are 4 1
-  has_out '"ok":false'
-}
-# Of one engine.
-engine_cases() {
-  local start=$1 job victim
-  case_is "one rank on each of two hosts"
-  "$start" 1 "$collctl" run allreduce -b 8 -e 64K -f 8 --json
-  is_code 0
-  good_report 2 2
-
-  two_on_each "$start"
-  below_threshold "$start"
-
-  case_is "the same without a wrapper: the report is complete, and one exit code"
-  "$start" 2 "$collctl" allreduce -b 1K -e 1K --min-busbw 100000 --json
-  is_code 1
-  has_out '"ok":false'
-
-  case_is "a killed rank ends all"
-  : >"$out"
-  "$start" 2 "$work/idle" allreduce "${long[@]}" &
-  job=$!
-  await_ranks $job
-  victim=$(cat "$work"/pid.node02.* | head -1)
-  rig_node 2 kill -KILL "$victim"
-  wait $job
-  [ "$(cat "$work"/code.* | sort -n | tr '\n' ' ')" = "5 5 5 137 " ] || fail "codes are $(cat "$work"/code.* | tr '\n' ' ')"
-  has_err "(host node02)"
-  nothing_left
-}
 finish() { say "$failures failures"; [ "$failures" = 0 ]; exit; }

@@ -1,5 +1,5 @@
 // The shapes of PMIx that are declared by hand, against the installed header; and what the client
-// says where there is no engine. (With an engine: tests/e2e/adopt_openmpi.sh.)
+// says where there is no engine. (With an engine: tests/e2e/adopt_mpi.sh.)
 #include "launcher/adopt/pmix.h"
 #include "tests/catch.h"
 
