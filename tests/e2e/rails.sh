@@ -69,7 +69,7 @@ export FAKE_VERBS_WORLD=$work/world
 over_the_stand_in() {
   export LD_LIBRARY_PATH=$fabric${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
-  case_is "InfiniBand: every port reaches every other"
+  case_is "InfiniBand: every port reaches every other, in JSON and as a table"
   export FAKE_VERBS_DEVICES=fake_0:ib,fake_1:ib:ports=2
   rails --json --below 0
   is_code "0 0"
@@ -81,8 +81,6 @@ over_the_stand_in() {
   holds 'all(c["GBps"] > 0 and c["first_us"] > 0 for p in r["pairs"] for c in p["cells"])'
   holds 'r["recommended"] == "COLLCTL_IB_HCA==fake_0,fake_1:1,fake_1:2"'
   [ ! -s "$work/out1" ] || fail "rank 1 wrote to standard output"
-
-  case_is "the table"
   export FAKE_VERBS_DEVICES=fake_0:ib,fake_1:ib
   rails --below 0
   is_code "0 0"
@@ -115,35 +113,16 @@ over_the_stand_in() {
   lacks_out '^# recommended'
   on_0=("${on_0[@]:0:3}") on_1=("${on_1[@]:0:3}")
 
-  case_is "an InfiniBand and an Ethernet port: no fault, and no way"
-  export FAKE_VERBS_DEVICES=fake_0:ib,fake_1:roce
-  rails --json --below 0
-  is_code "0 0"
-  holds 'ways("ok") == {"%d fake_%d:1>fake_%d:1" % (h, i, i) for h in (0, 1) for i in (0, 1)} and len(ways("unlike")) == 4 and r["ways"] == 4'
-
-  case_is "a fabric of rails"
-  export FAKE_VERBS_DEVICES=fake_0:ib:rail=0,fake_1:ib:rail=1
-  rails --json --below 0 --pair-timeout 3
-  is_code "0 0"
-  holds 'r["rail_only"] and r["ways"] == r["good"] == 4 and len(ways("no-answer")) == 4 and r["findings"] == []'
-  holds 'r["recommended"] == "COLLCTL_IB_HCA==fake_0,fake_1 COLLCTL_CROSS_NIC=0"'
-
-  case_is "one port that nobody reaches"
+  case_is "one port that nobody reaches, and one that is down"
   export FAKE_VERBS_DEVICES=fake_0:ib,fake_1:ib
-  on_1+=(FAKE_VERBS_DEVICES=fake_0:ib,fake_1:ib:rail=9)
+  on_1+=(FAKE_VERBS_DEVICES=fake_0:ib,fake_1:ib:rail=9,fake_2:ib:down)
   rails --json --below 0 --pair-timeout 3
   is_code "1 1"
   holds 'ways("no-answer") == {"0 fake_0:1>fake_1:1", "0 fake_1:1>fake_1:1", "1 fake_1:1>fake_0:1", "1 fake_1:1>fake_1:1"}'
   holds 'len(ways("ok")) == 4 and kinds == {"no-answer"} and r["recommended"] == "COLLCTL_IB_HCA==fake_0"'
   holds '[(x["code"], x["message"]) for x in r["verdict"]["reasons"]] == [("failed", "4 of 8 paths between NICs fail")]'
   holds '[(x["kind"], x["name"].split(" ")[-1]) for x in r["culprits"]] == [("nic", "fake_1:1")]'
-  on_1=("${on_1[@]:0:3}")
-
-  case_is "a port that is down is said to be"
-  on_1+=(FAKE_VERBS_DEVICES=fake_0:ib,fake_1:ib:down)
-  rails --json --below 0
-  is_code "0 0"
-  holds 'r["hosts"][1]["unused"] == ["fake_1:1 is DOWN"] and len(ways("ok")) == 4'
+  holds 'r["hosts"][1]["unused"] == ["fake_2:1 is DOWN"]'
   on_1=("${on_1[@]:0:3}")
 
   case_is "large packets are lost on one port"
@@ -157,35 +136,11 @@ over_the_stand_in() {
   has_out "^export COLLCTL_IB_HCA='=fake_0'\$"
   on_1=("${on_1[@]:0:3}")
 
-  # Thousands of times slower than the others, whatever else this machine does. What it sends back while it receives is slow
-  # as well, so ways to it may be.
-  case_is "one port is slow"
-  both=(FAKE_VERBS_FAULTS=bandwidth:device=fake_1,host=1,times=0,value=20000)
-  local slow='{"fake_0:1>fake_1:1", "fake_1:1>fake_1:1", "fake_1:1>fake_0:1"}'
-  rails --json --below 0.01 --seconds 0.1 --message 4K
-  is_code "1 1"
-  holds "kinds == {'slow'} and {'fake_1:1>fake_0:1', 'fake_1:1>fake_1:1'} <= {f['nic'] + '>' + f['peer_nic'] for f in r['findings']} <= $slow"
-  holds 'len(r["findings"]) <= 4 and r["recommended"] == "COLLCTL_IB_HCA==fake_0"'
-
   case_is "bytes that change on the way"
   both=(FAKE_VERBS_FAULTS=corrupt:min_bytes=2000,device=fake_0,host=0,times=0)
   rails --json --below 0
   is_code "7 7"
   holds 'ways("wrong-data") == {"0 fake_0:1>fake_0:1", "0 fake_0:1>fake_1:1"} and r["recommended"] == "COLLCTL_IB_HCA==fake_1"'
-  both=()
-
-  case_is "a host without RDMA"
-  on_1+=(COLLCTL_IB_DISABLE=1)
-  rails --json --below 0
-  is_code "1 1"
-  holds 'kinds == {"host"} and "COLLCTL_IB_DISABLE" in r["findings"][0]["message"] and r["recommended"] is None'
-  on_1=("${on_1[@]:0:3}")
-
-  case_is "a rank that dies"
-  both=(FAKE_VERBS_FAULTS=kill:after=10,opcode=write_imm,host=1)
-  rails --below 0 --json
-  case "$codes" in "5 137" | "5 134") ;; *) fail "exit codes are '$codes'" ;; esac
-  lacks_out '"ok": ?true'
   both=()
 
   case_is "one host: its ports loop back to each other"
@@ -230,22 +185,25 @@ over_interfaces() {
   on_1=(ip netns exec ${name}1 env COLLCTL_HOSTID=one)
   at=10.84.0.1
 
-  case_is "interfaces: two networks beside each other"
+  case_is "interfaces: two networks beside each other, in JSON and as a table"
   both=("COLLCTL_SOCKET_IFNAME==eth1,eth2")
   rails --net socket --json --below 0 --pair-timeout 3
   is_code "0 0"
   holds 'r["network"] == "socket" and r["rail_only"] and r["good"] == 4 and [n["name"] for n in r["hosts"][0]["nics"]] == ["eth1", "eth2"]'
   holds 'all(n["mtu"] == 1500 and not n["rdma"] and n["address"].startswith("10.84.") for h in r["hosts"] for n in h["nics"])'
   holds 'len(ways("no-route")) == 4 and r["recommended"].startswith("COLLCTL_SOCKET_IFNAME==eth")'
+  rails --net socket --below 0
+  is_code "0 0"
+  has_out '^#   eth1  Ethernet .* MTU 1500  10\.84\.1\.1$'
+  has_out '^  eth1 +[0-9.]+ +no route$'
 
-  case_is "interfaces: a way that swallows everything"
+  case_is "interfaces: a way that swallows everything; a slow one"
   ip -n ${name}0 neighbor replace 10.84.2.2 lladdr 02:00:00:00:00:99 dev eth2 nud permanent
   rails --net socket --json --below 0 --pair-timeout 3
   is_code "1 1"
   holds 'ways("no-answer") >= {"0 eth2>eth2"} and r["recommended"] == "COLLCTL_SOCKET_IFNAME==eth1"'
   ip -n ${name}0 neighbor del 10.84.2.2 dev eth2
 
-  case_is "interfaces: a slow one"
   if tc -n ${name}1 qdisc add dev eth2 root tbf rate 8mbit burst 64k latency 300ms 2>/dev/null; then
     rails --net socket --json --below 0.02 --seconds 0.3 --message 64K
     is_code "1 1"
@@ -254,12 +212,6 @@ over_interfaces() {
   else
     echo "skipped: a slow interface (no tc, or no tbf)"
   fi
-
-  case_is "interfaces: the table"
-  rails --net socket --below 0
-  is_code "0 0"
-  has_out '^#   eth1  Ethernet .* MTU 1500  10\.84\.1\.1$'
-  has_out '^  eth1 +[0-9.]+ +no route$'
 }
 
 # Ranks of this host, of which one is ended or stopped: as soon as all are there, or once they are connected. Whatever it is at
@@ -290,12 +242,9 @@ PY
 }
 
 over_local_ranks() {
-  case_is "a rank that is killed is named, and nobody else"
-  one_rank_fails KILL start 0
+  case_is "a rank that is killed or stopped is named, and nobody else"
   one_rank_fails KILL start 2
   one_rank_fails KILL connected 1
-  case_is "a rank that is stopped is named, and nobody else"
-  one_rank_fails STOP start 3
   one_rank_fails STOP connected 0
 }
 
