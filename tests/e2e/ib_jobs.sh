@@ -40,9 +40,9 @@ judge() {
   grep -q '"wrong":0' "$out" && ! grep -q '"wrong":[1-9-]' "$out" || fail "wrong data"
 }
 
-case_is "collectives on 2, 3 and 4 ranks"
+case_is "collectives on 3 and 4 ranks"
 for op in allreduce alltoallv; do
-  for n in 2 3; do judge -- -n $n "$op" -b 8 -e 200K -f 23 "${quick[@]}"; done
+  judge -- -n 3 "$op" -b 8 -e 200K -f 23 "${quick[@]}"
   judge FAKE_VERBS_DEVICES=fake_0:roce,fake_1:roce -- -n 4 "$op" -b 8 -e 3M -f 61 "${quick[@]}"
 done
 
@@ -54,14 +54,6 @@ judge FAKE_VERBS_DEVICES=fake_0:ib:ports=2 COLLCTL_IB_MERGE_NICS=1 COLLCTL_IB_SP
 judge FAKE_VERBS_DEVICES=fake_0:roce NCCL_IB_ADAPTIVE_ROUTING=1 FAKE_VERBS_FAULTS=reorder:times=0,us=200 -- \
   -n 2 allgather -b 8 -e 1M -f 9 "${quick[@]}"
 judge FAKE_VERBS_LATE=1 COLLCTL_STEPS=2 -- -n 2 --channels 2 reducescatter -b 8 -e 1M -f 9 "${quick[@]}"
-
-case_is "the log says which adapter and network"
-run -- -n 2 -v allreduce -b 64K -e 64K "${quick[@]}"
-is_code 0
-has_err 'NET/IB : Using \[0\]fake_0:1/IB ; OOB lo:127\.0\.0\.1<0>'
-has_err 'Using network IB'
-has_err '\[send\] via NET/IB/0$'
-has_err 'NET/IB: fake_0 Port 1 qpn [0-9]+ mtu 4096 LID [0-9]+'
 
 case_is "--integrity: sockets with MACs, no network without, the same on all ranks"
 for op in allreduce alltoall barrier; do
@@ -108,10 +100,13 @@ has_err "INTEGRITY is '1' on rank 0 and '0' on rank 1"
 wait $!
 [ $? = 2 ] && grep -q "INTEGRITY is '1' on rank 0 and '0' on rank 1" "$work/other" || fail "rank 0: $(cat "$work/other")"
 
-case_is "adapters by COLLCTL_IB_HCA, sockets by --net"
-run FAKE_VERBS_DEVICES=fake_0:ib,fake_1:ib NCCL_IB_HCA=^fake_0 -- -n 2 -v allreduce -b 4K -e 4K "${quick[@]}"
+case_is "adapters by COLLCTL_IB_HCA, sockets by --net, in the log as well"
+run FAKE_VERBS_DEVICES=fake_0:ib,fake_1:ib NCCL_IB_HCA=^fake_0 -- -n 2 -v allreduce -b 64K -e 64K "${quick[@]}"
 is_code 0
-has_err 'NET/IB : Using \[0\]fake_1:1/IB'
+has_err 'NET/IB : Using \[0\]fake_1:1/IB ; OOB lo:127\.0\.0\.1<0>'
+has_err 'Using network IB'
+has_err '\[send\] via NET/IB/0$'
+has_err 'NET/IB: fake_1 Port 1 qpn [0-9]+ mtu 4096 LID [0-9]+'
 run -- -n 2 allreduce -b 4K -e 4K --net socket --json "${quick[@]}"
 is_code 0
 has_out '"via":"NET/Socket/0"'
@@ -133,11 +128,6 @@ has_err 'fake_0:1 QP [0-9]+ -> rank [01] \(host [^)]*\) fake_0:1 QP [0-9]+'
 has_err 'status 12: transport retry counter exceeded.* after 4 tries of 0\.0168 s each'
 has_err 'hint: .*ibv_devinfo'
 
-case_is "a rank that is killed in the middle of a message"
-run FAKE_VERBS_FAULTS=kill:after=60,opcode=write_imm -- -n 3 allreduce -b 64K -e 64K --iters 200
-is_code 5
-has_err 'SIGKILL'
-
 case_is "a port that dies, of two: the traffic moves, with a warning"
 run "${soft[@]}" FAKE_VERBS_DEVICES=fake_0:ib:ports=2 COLLCTL_IB_MERGE_NICS=1 COLLCTL_IB_PORT_FAILOVER=1 \
   FAKE_VERBS_FAULTS=drop:after=40,times=0,value=1000,port=2 -- -n 2 allreduce -b 256K -e 256K --iters 20 --json
@@ -157,11 +147,6 @@ assert all(p["path"] == "NET/IB/0" and p["put_us"] > 0 and p["get_GBps"] > 0 for
 # Only collectives from window to window cannot be tested there.
 assert {c["name"] for c in report["checks"] if c["status"] != "pass"} == {"collectives"}, report["checks"]
 PY
-run FAKE_VERBS_DEVICES=fake_0:ib,fake_1:ib FAKE_VERBS_FAULTS=reorder:times=0,us=20 COLLCTL_IB_QPS_PER_CONNECTION=2 -- \
-  -n 3 -v window-test --iters 2
-is_code 8
-has_out '# Verdict: incomplete'
-has_err 'One-sided 0 -> 1 via NET/IB/0$'
 run -- -n 2 --net socket -v window-test --iters 2 --json
 is_code 8
 has_out '"path":"NET/Socket"'
