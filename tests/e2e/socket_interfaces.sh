@@ -66,7 +66,7 @@ rail_addresses() {
   done
 }
 
-if case_is "two interfaces: channels take turns, and a large operation uses both"; then
+if case_is "two interfaces: channels take turns, and a large operation uses both; -v and the log say which"; then
   over eth1,eth2 "${short[@]}"
   is_code 0
   ways_are eth1:eth1 eth2:eth2
@@ -74,22 +74,14 @@ if case_is "two interfaces: channels take turns, and a large operation uses both
 assert ways[0] != ways[1], ways
 assert {(l["from_nic"], l["via"]) for l in links} == {("eth1", "NET/Socket/0"), ("eth2", "NET/Socket/1")}, links
 PY
-  nothing_left
-fi
-
-if case_is "a rank with one core still has a channel for each interface"; then
-  over eth1,eth2 --bind-to core "${short[@]}"
-  is_code 0
-  ways_are eth1:eth1 eth2:eth2
-fi
-
-if case_is "the log and -v say which interface each channel uses"; then
-  COLLCTL_SOCKET_IFNAME=eth1,eth2 run run -H 'node[01-02]:1' -v "${short[@]}"
+  # A rank with one core still has a channel for each interface.
+  COLLCTL_SOCKET_IFNAME=eth1,eth2 run run -H 'node[01-02]:1' -v --bind-to core "${short[@]}"
   is_code 0
   has_err "NET/Socket : Using [0]eth1:10.84.0.1<0> [1]eth2:10.85.0.1<0>"
   has_err "via NET/Socket/1"
   grep -q 'NET/Socket : rank 0 -> rank 1 channel [0-9]* : eth2, rank 1 (host node02) at 10.85.0.2:' "$err" || fail "no line of eth2"
   grep -Eq '^#   eth1 to eth1: channel' "$out" && grep -Eq '^#   eth2 to eth2: channel' "$out" || fail "no line of the header"
+  nothing_left
 fi
 
 if case_is "small messages are spread over pairs of ranks"; then
@@ -101,22 +93,13 @@ assert one == {("eth1", "eth1"), ("eth2", "eth2")}, one
 PY
 fi
 
-if case_is "a prefix takes all three"; then
-  over eth "${short[@]}"
+if case_is "a prefix takes all three, by IPv6; without a name: the interface of the root's subnet"; then
+  COLLCTL_SOCKET_FAMILY=AF_INET6 over eth "${short[@]}"
   is_code 0
   ways_are eth0:eth0 eth1:eth1 eth2:eth2
-fi
-
-if case_is "without a name: the interface of the root's subnet"; then
   run run -H 'node[01-02]:1' --json "${short[@]}"
   is_code 0
   ways_are eth0:eth0
-fi
-
-if case_is "IPv6"; then
-  COLLCTL_SOCKET_FAMILY=AF_INET6 over eth1,eth2 "${short[@]}"
-  is_code 0
-  ways_are eth1:eth1 eth2:eth2
 fi
 
 if case_is "both interfaces in one subnet: a rule by source address makes each send its share, without one there is a warning"; then
@@ -158,17 +141,6 @@ if case_is "routed subnets"; then
   is_code 0
   ways_are eth2:eth2
   rail_addresses 10.84.0. 10.85.0.
-fi
-
-if case_is "an address that both hosts have is not the other's"; then
-  for ((i = 1; i <= nodes; i++)); do
-    rig_node "$i" sh -c 'ip link add inner0 type bridge && ip address add 172.31.0.1/16 dev inner0 && ip link set inner0 up &&
-      ip link add inner1 type veth peer name inner2 && ip link set inner1 up && ip link set inner2 master inner0 up' || exit 1
-  done
-  over eth1,inner0 "${short[@]}"
-  is_code 0
-  ways_are eth1:eth1
-  for ((i = 1; i <= nodes; i++)); do rig_node "$i" sh -c 'ip link del inner0 && ip link del inner1'; done
 fi
 
 if case_is "one of two interfaces is cut during the run: the error names it"; then
