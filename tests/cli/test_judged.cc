@@ -145,9 +145,17 @@ TEST_CASE("what a host must have: for doctor, and for check", "[cli]") {
   const Ran lacks = run_collctl("doctor --expect " + eight, "CUDA_VISIBLE_DEVICES=-1");
   CHECK(lacks.code == 1);
   CHECK(has(lacks.out, "8 is expected"));
-  const Ran there = run_collctl("doctor --expect " + write(folder, "there", "cpus=1 memory=1M\n"));
+  const Ran there =
+      run_collctl("doctor --json --expect " + write(folder, "there", "cpus=1 memory=1M\n"));
   CHECK(there.code != 2);
-  CHECK_FALSE(has(there.out, "FAIL expect"));
+  const json doctor = json::parse(there.out);
+  CHECK(doctor["hosts"].size() == 1);  // this one, which has none to reach
+  for (const json& c : doctor["checks"]) {
+    INFO(c.dump());
+    const std::string name = c["name"];
+    CHECK(name != "reach");
+    CHECK((name.rfind("expect", 0) != 0 || c["status"] == "pass"));
+  }
   const std::string mistake = write(folder, "mistake", "gpu=8\n");
   const Ran mistaken = run_collctl("doctor --expect " + mistake);
   CHECK(mistaken.code == 2);

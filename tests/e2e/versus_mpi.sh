@@ -63,12 +63,11 @@ for mpi in $mpis; do
     is_code 0
     json "d['results'][0]['vs']['time_us'] > 0"
 
-    case_is "$mpi: uneven counts, three ranks, each iteration, types that only move"
     mpi_run $mpi 3 "$collctl" alltoallv --vs mpi -b 3K -e 3K -d float16,int8 --sync each "${quick[@]}"
     is_code 0
     json "all(r['vs']['time_us'] > 0 and r['out_of_place']['wrong'] == 0 for r in d['results'])"
 
-    case_is "$mpi: groups, configurations of NCCL, a hypercube of three are refused"
+    case_is "$mpi: groups, configurations of NCCL, a hypercube of three are refused; what it lacks is not measured, and that is told"
     for words in "-m 4" "--vs-config ring" "--integrity"; do
       # shellcheck disable=SC2086
       mpi_run $mpi 2 "$collctl" allreduce --vs mpi -b 1K -e 1K $words
@@ -78,28 +77,26 @@ for mpi in $mpis; do
     mpi_run $mpi 3 "$collctl" hypercube --vs mpi
     is_code 2
     has_err "hypercube of 3 ranks"
+    mpi_run $mpi 2 "$collctl" allreduce --vs mpi -b 1K -e 1K -d float32,float16 "${quick[@]}"
+    is_code 8
+    json "'vs' in d['results'][0] and 'vs' not in d['results'][1]"
+    json "d['vs_not_measured'] == [{'variant': 'default', 'reason': 'it has no float16'}]"
+
+    case_is "$mpi: the table has its column and the ratio; a saved report as well"
+    mpi_run $mpi 2 "$collctl" run allreduce --vs mpi -b 1K -e 1K --iters 2 -o "$work/saved.json"
+    is_code 0
+    has_out "# beside $mpi "
+    has_out "Ratio to $mpi "
+    grep -q ' mpi  ratio' "$out" || fail "no column"
+    run report "$work/saved.json"
+    is_code 0
+    grep -q ' mpi  ratio' "$out" || fail "no column in the saved report"
   else
     case_is "$mpi: two collectives"
     collectives allreduce alltoallv
   fi
 
-  case_is "$mpi: the table has its column and the ratio; a saved report as well"
-  mpi_run $mpi 2 "$collctl" run allreduce --vs mpi -b 1K -e 1K --iters 2 -o "$work/saved.json"
-  is_code 0
-  has_out "# beside $mpi "
-  has_out "Ratio to $mpi "
-  grep -q ' mpi  ratio' "$out" || fail "no column"
-  run report "$work/saved.json"
-  is_code 0
-  grep -q ' mpi  ratio' "$out" || fail "no column in the saved report"
-
-  case_is "$mpi: what it lacks is not measured, and that is told"
-  mpi_run $mpi 2 "$collctl" allreduce --vs mpi -b 1K -e 1K -d float32,float16 "${quick[@]}"
-  is_code 8
-  json "'vs' in d['results'][0] and 'vs' not in d['results'][1]"
-  json "d['vs_not_measured'] == [{'variant': 'default', 'reason': 'it has no float16'}]"
-
-  case_is "$mpi: a rank that stops is a deadline"
+  case_is "$mpi: a rank that stops is a deadline; --timeout in the middle of MPI's operations"
   mpi_run $mpi 2 sh -c "echo \$\$ >>$work/pids; COLLCTL_UNTIL='$work/never' exec '$collctl' allreduce --vs mpi -b 8 -e 8 --op-timeout 2" &
   job=$!
   await -of $job line "$out" busbw
@@ -112,7 +109,6 @@ for mpi in $mpis; do
   rm -f "$work/pids"
 
   # More ranks than cores, which MPI's spin on: a few operations of its are seconds, ours are not.
-  case_is "$mpi: --timeout in the middle of MPI's operations"
   export OMPI_MCA_mpi_yield_when_idle=0
   op=allreduce
   [ $mpi = mpich ] || op=alltoallv
@@ -125,7 +121,7 @@ for mpi in $mpis; do
   unset OMPI_MCA_mpi_yield_when_idle
 done
 
-case_is "a libmpi that is not the launcher's"
+case_is "a libmpi that is not the launcher's; no MPI at all: what to install"
 if [ "$mpis" = "openmpi mpich" ]; then
   mkdir "$work/lib"
   ln -s "$(ldconfig -p | awk '/libmpich.so.12 /{print $NF; exit}')" "$work/lib/libmpi.so.40"
@@ -136,7 +132,6 @@ else
   say "skipped: the libmpi of another MPI than the launcher's (only $mpis is installed)"
 fi
 
-case_is "no MPI at all: what to install"
 mkdir "$work/none"
 for name in libmpi.so.40 libmpi.so.20 libmpi.so.12 libmpich.so.12 libmpi.so; do : >"$work/none/$name"; done
 LD_LIBRARY_PATH=$work/none run run -n 2 allreduce --vs mpi
