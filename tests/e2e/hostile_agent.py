@@ -3,7 +3,6 @@
 
 silent     lives (signs of life), and answers nothing
 malformed  refuses its ranks with a record that is none
-frame      sends a frame longer than any
 rank       a word of a rank that does not exist
 deaf       says its ranks have started, and hears nothing more
 stubborn   the same, but says how they are when asked, and ignores the order to end them
@@ -22,9 +21,8 @@ START, LOOK = 1, 7
 mode = sys.argv[1]
 
 
-def say(kind, payload=b"", length=None):
-    head = struct.pack("<IHH", len(payload) if length is None else length, kind, 0)
-    os.write(1, head + payload)
+def say(kind, payload=b""):
+    os.write(1, struct.pack("<IHH", len(payload), kind, 0) + payload)
 
 
 def text(s):
@@ -55,8 +53,6 @@ while True:
         answered = True
         if mode == "malformed":
             say(REFUSED, b"\xff" * 7)
-        if mode == "frame":
-            say(FRAME, b"", 0x7fffffff)
         if mode == "rank":
             say(FRAME, struct.pack("<IH", 0x80000001, 3) + b"{}")
         if mode in ("deaf", "stubborn"):
