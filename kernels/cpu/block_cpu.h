@@ -81,7 +81,7 @@ class CpuBlock {
   uint32_t divisor(bool post) const { return post ? work_.post_divisor : 1; }
 
   void move(const Motion& motion, uint64_t n);
-  bool lend(const uint8_t* from, uint64_t bytes);
+  void lend(const uint8_t* from, uint64_t bytes);
   bool may_lend_slices() const;
   bool wait_until_sent();
   bool lends_slice(const Motion& motion, uint64_t bytes) const;

@@ -38,10 +38,8 @@ uint64_t CpuBlock::recv_chunk() {
   return borrows_ ? kLentBytes / work_.element_bytes : work.chunk_count;
 }
 
-bool CpuBlock::lend(const uint8_t* from, uint64_t bytes) {
-  if (!wait_for_slot(send_[0])) return false;
-  put_lent(send_[0], from, bytes);
-  return true;
+void CpuBlock::lend(const uint8_t* from, uint64_t bytes) {
+  if (wait_for_slot(send_[0])) put_lent(send_[0], from, bytes);
 }
 
 void CpuBlock::put_lent(FifoEnd& end, const uint8_t* from, uint64_t bytes) {

@@ -255,6 +255,27 @@ TEST_CASE("something else behind the port is said to be something else", "[auth]
   CHECK(played);
 }
 
+TEST_CASE("who is hung up on before the handshake is told so, and nothing of secrets", "[auth]") {
+  auto listener = base::listen_tcp(test::own_loopback());
+  auto connector =
+      base::AuthConnector::start(*base::local_address(listener->get()), secret_of(1), view("x"));
+  REQUIRE(connector.ok());
+  pollfd called{listener->get(), POLLIN, 0};
+  REQUIRE(*base::poll_fds({&called, 1}, soon()) == 1);
+  REQUIRE(*base::accept_now(listener->get()));  // and closed at once
+  const Deadline limit = soon();
+  while (!(*connector)->turned_away()) {
+    REQUIRE_FALSE(limit.passed());
+    pollfd p{(*connector)->fd(), (*connector)->events(), 0};
+    REQUIRE(base::poll_fds({&p, 1}, limit).ok());
+    REQUIRE((*connector)->progress().ok());
+  }
+  const Error& why = *(*connector)->turned_away();
+  CHECK(why.code == ErrorCode::lost);
+  CHECK(why.message.ends_with(" before the handshake"));
+  CHECK(why.hint == "");
+}
+
 TEST_CASE("silent and noisy strangers hold nobody up", "[auth]") {
   Server server(secret_of(1));
   std::vector<Fd> strangers;

@@ -2,6 +2,7 @@
 // element.
 #include <string>
 
+#include "kernels/record/expect.h"
 #include "kernels/record/locate.h"
 #include "kernels/record/value.h"
 #include "tests/unit/kernels/proof_case.h"
@@ -56,6 +57,19 @@ TEST_CASE("tree split records two parts, its root one") {
   CHECK(schedules[2].parts[0][0].recv[1] == 3);
   CHECK(schedules[2].parts[1][0].send[1] == 3);
   CHECK(verbs(schedules[1].parts[1]) == Verbs(3, "recv"));
+}
+
+TEST_CASE("a receive that nobody sends gets nothing, whatever lies behind the sender's steps") {
+  Job job({.algorithm = AlgorithmId::pairwise, .collective = Collective::send_recv, .nranks = 2});
+  const auto received = [&] {
+    const auto schedules = job.schedules();
+    const std::vector<Memory> memories = outputs_of(schedules, 2);
+    Pieces pieces;
+    return memories[0].read(kOutput, 64 * sizeof(float), pieces);
+  };
+  CHECK(received());
+  job.works[1].pair_count = 0;
+  CHECK_FALSE(received());
 }
 
 TEST_CASE("symbolic memory splits, overwrites and compares by ranges") {

@@ -340,7 +340,9 @@ TEST_CASE("many hosts are tested along a ring and a matching", "[doctor]") {
 TEST_CASE("the doctor's JSON has the fields of the contract", "[doctor]") {
   Survey survey = healthy(3);
   survey.hosts[1].facts->shm_free_bytes = 1;
-  const auto j = nlohmann::json::parse(doctor_json(survey, diagnose_hosts(survey)));
+  survey.hosts[2].client = "libssh2: 10.0.0.2:22";
+  const std::string text = doctor_json(survey, diagnose_hosts(survey));
+  const auto j = nlohmann::json::parse(text);
   CHECK(j["schema"] == "collctl.doctor/1");
   CHECK(j["hosts"].size() == 3);
   CHECK(j["hosts"][1]["facts"]["cores"] == 4);
@@ -358,6 +360,14 @@ TEST_CASE("the doctor's JSON has the fields of the contract", "[doctor]") {
     if (check["name"] == "reach") CHECK(check["measured"] == 50.0);
   }
   CHECK(failed == 1);
+  const auto back = read_survey(text);
+  REQUIRE(back.ok());
+  REQUIRE(back->hosts.size() == 3);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(back->hosts[size_t(i)].spec.name == format("n{}", i));
+    CHECK(back->hosts[size_t(i)].client == survey.hosts[size_t(i)].client);
+    CHECK_FALSE(back->hosts[size_t(i)].error);
+  }
 }
 
 TEST_CASE("a table shows what differs and folds what does not", "[doctor]") {

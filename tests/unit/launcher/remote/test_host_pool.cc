@@ -32,6 +32,27 @@ __attribute__((constructor)) void be_a_silent_agent() {
   ::_exit(heard ? 0 : 1);
 }
 
+// An open one whose command has said this.
+class SaidChannel : public HostChannel {
+ public:
+  explicit SaidChannel(std::string said) : output_(std::move(said)) {}
+  void add_interest(std::vector<pollfd>&) const override {}
+  Deadline wakeup() const override { return Deadline::after_ms(0); }
+  void progress() override {}
+  ChannelPhase phase() const override { return ChannelPhase::open; }
+  std::optional<Error> error() const override { return std::nullopt; }
+  void write(ByteView) override {}
+  size_t pending() const override { return 0; }
+  void close_input() override {}
+  std::string& output() override { return output_; }
+  std::string& errors() override { return errors_; }
+  std::optional<int> exit_code() const override { return std::nullopt; }
+  std::string description() const override { return "said"; }
+
+ private:
+  std::string output_, errors_;
+};
+
 std::unique_ptr<HostPool> pool_of(const std::vector<HostSpec>& hosts, double heartbeat_s) {
   PoolOptions options;
   options.heartbeat_s = heartbeat_s;
@@ -76,6 +97,25 @@ TEST_CASE("a process that did not run is to blame from a beat less than the hear
   CHECK(blamed->absence_error().code == ErrorCode::lost);
   CHECK(blamed->absence_error().message.find("hosts end what they run after 3 s without it") !=
         std::string::npos);
+}
+
+TEST_CASE("a host that carries others sends them no other build than the launcher's") {
+  PoolOptions options;
+  options.in_agent = true;
+  options.stage.hash = "another";
+  options.ssh.open = [](const HostTarget&, const ChannelOptions&) {
+    std::unique_ptr<HostChannel> said(new SaidChannel(std::string(kAgentWord) + "need gzip\n"));
+    return Result(std::move(said));
+  };
+  HostSpec there;
+  there.name = "node07.example";
+  const auto pool = HostPool::make({there}, options);
+  REQUIRE(pool.ok());
+  const Deadline deadline = Deadline::after_seconds(60);
+  const HostLink& link = (*pool)->host(0);
+  while (link.phase() < HostPhase::staging && !deadline.passed()) turn(**pool);
+  REQUIRE(link.phase() == HostPhase::failed);
+  CHECK(link.cause().find("has another build of collctl to send") != std::string::npos);
 }
 
 }  // namespace remote_host_pool_tests
