@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/host.h"
+
 namespace collctl::base {
 
 struct Formatter {
@@ -25,6 +27,14 @@ inline std::string without_head(std::string text, std::string_view head) {
 }
 
 }  // namespace collctl::base
+// A host in a text is its name.
+template <>
+struct fmt::formatter<collctl::base::Host> : fmt::formatter<std::string_view> {
+  template <class Context>
+  auto format(const collctl::base::Host& host, Context& context) const {
+    return fmt::formatter<std::string_view>::format(host.name, context);
+  }
+};
 namespace collctl {
 using base::format;
 }

@@ -68,18 +68,22 @@ const std::string& own_host_name() {
 }
 
 namespace {
-std::string& job_host_name() {
-  static std::string name = own_host_name();
-  return name;
+Host& job_host() {
+  static Host host{HostId{0}, own_host_name()};
+  return host;
 }
 }  // namespace
 
-const std::string& host_name() {
-  return job_host_name();
+const Host& this_host() {
+  return job_host();
 }
 
-void call_this_host(const std::string& name) {
-  if (!name.empty()) job_host_name() = name;
+const std::string& host_name() {
+  return job_host().name;
+}
+
+void call_this_host(const Host& host) {
+  if (host.named()) job_host() = host;
 }
 
 const std::string& boot_id() {

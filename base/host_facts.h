@@ -5,14 +5,18 @@
 #include <string>
 #include <vector>
 
+#include "base/host.h"
+
 namespace collctl::base {
 
-// As the job calls this host: the user's list has the name. Without a job, and before it has said
-// so, as the kernel does. Its place in texts and reports; never an identity (host_hash()).
-const std::string& host_name();
+// As the job has this host: the user's list says its name and place. Without a list, and before the
+// job has said so, the first, by the kernel's name.
+const Host& this_host();
+const std::string& host_name();      // of that
 const std::string& own_host_name();  // short or long, as the kernel says
-// The job's word. Threads: before any other reads the name.
-void call_this_host(const std::string& name);
+// The job's word; no place: ranks that others started count their hosts themselves. Threads: before
+// any other reads it.
+void call_this_host(const Host& host);
 const std::string& boot_id();  // one per boot, shared by all containers of a machine; may be empty
 // Identity of the host for one communicator: host name and boot id (or COLLCTL_HOSTID), salted with
 // the job's id.

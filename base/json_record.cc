@@ -113,6 +113,18 @@ void JsonRecord::field(const char* name, std::string& value, size_t most) {
   }
 }
 
+void JsonRecord::field(const char* name, Host& value, size_t most) {
+  const std::string id_name = std::string(name) + "_id";
+  field(name, value.name, most);
+  auto id = int32_t(value.id);
+  if (reading() ? has(id_name.c_str(), true) : out_->exact() && value.id != HostId::none) {
+    field(id_name.c_str(), id, 0);
+    if (reading()) value.id = HostId(id);
+  } else if (reading()) {
+    value = saved_host(value.name);
+  }
+}
+
 std::optional<int64_t> JsonRecord::whole(const char* name, int64_t value, int64_t least,
                                          int64_t most) {
   if (!reading()) {

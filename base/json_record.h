@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/host.h"
 #include "base/json_writer.h"
 #include "base/result.h"
 
@@ -46,6 +47,9 @@ class JsonRecord {
   void field(const char* name, bool& value);
   void field(const char* name, double& value, double least = -kAny, double most = kAny);
   void field(const char* name, std::string& value, size_t most = kMostText);
+  // A host's name, and with numbers as they are its place, in a field of that name and "_id". Read
+  // without a place it is one by its name (saved_host).
+  void field(const char* name, Host& value, size_t most = kMostText);
   template <std::integral T>
   void field(const char* name, T& value,
              std::type_identity_t<T> least = std::numeric_limits<T>::min(),
@@ -58,8 +62,7 @@ class JsonRecord {
   }
   // A record that has a description.
   template <class T>
-  requires std::is_class_v<T>
-  void field(const char* name, T& value) {
+  requires(std::is_class_v<T> && !std::is_same_v<T, Host>) void field(const char* name, T& value) {
     object(name, [&] { fields(*this, value); });
   }
   // null: none.

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/host.h"
+
 namespace collctl::base {
 
 class JsonWriter {
@@ -21,6 +23,7 @@ class JsonWriter {
   JsonWriter& value(std::string_view text);
   JsonWriter& value(const char* text) { return value(std::string_view(text)); }
   JsonWriter& value(const std::string& text) { return value(std::string_view(text)); }
+  JsonWriter& value(const Host& host) { return value(host.name); }
   JsonWriter& value(bool yes);
   JsonWriter& value(double number);  // readable: six significant digits; not finite: null
   template <std::integral T>
@@ -35,6 +38,7 @@ class JsonWriter {
   }
   // A document made by another writer, as a value.
   JsonWriter& raw(std::string_view json);
+  bool exact() const { return numbers_ == Numbers::exact; }
   std::string take() { return std::move(text_); }
 
  private:

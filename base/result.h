@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/host.h"
+
 namespace collctl::base {
 
 // The numbers are the exit codes of the command line (see docs of `collctl --help`, "EXIT CODES").
@@ -60,11 +62,12 @@ struct Error {
   Cause cause = Cause::unsaid;
   std::string message;  // what happened, in one sentence without a trailing full stop
   std::vector<std::string>
-      contexts;      // innermost first: "connect rank 3 -> rank 5", "bootstrap", ...
-  std::string hint;  // what to do about it; may be empty
-  int rank = -1;     // the rank at fault or waited for, when known
-  int from = -1;     // the rank that found it; -1: the one that reports it
-  std::string host;  // its host, when known
+      contexts;                   // innermost first: "connect rank 3 -> rank 5", "bootstrap", ...
+  std::string hint;               // what to do about it; may be empty
+  int rank = -1;                  // the rank at fault or waited for, when known
+  int from = -1;                  // the rank that found it; -1: the one that reports it
+  std::string host;               // its host, when known, as people call it
+  HostId host_id = HostId::none;  // which one that is, in the list of the job
   int awaited = -1;  // whom the rank that reports it waited for, where `rank` is not that one
   int signal = 0;    // with `interrupted`
 
@@ -84,6 +87,12 @@ struct Error {
     rank = at_rank;
     return std::move(*this);
   }
+  Error& on(const Host& which) {
+    host = which.name;
+    host_id = which.id;
+    return *this;
+  }
+  Host where() const { return {host_id, host}; }
   Error&& because(Cause of) && {
     cause = of;
     return std::move(*this);

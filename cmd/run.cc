@@ -20,7 +20,7 @@ namespace {
 
 // The hosts that had ranks, in the order of their first.
 void write_hosts(JsonWriter& json, const JobOutcome& outcome) {
-  std::vector<std::pair<std::string, std::vector<int>>> hosts;
+  std::vector<std::pair<Host, std::vector<int>>> hosts;
   for (const RankEnd& end : outcome.ranks) {
     auto host = std::find_if(hosts.begin(), hosts.end(),
                              [&](const auto& known) { return known.first == end.host; });
@@ -56,7 +56,7 @@ std::string run_json(const ParsedLine& line, const JobOutcome& outcome) {
   if (!error && outcome.exit_code != 0)
     error = Error(ErrorCode::interrupted, "nobody reads the program's output");
   // Without hosts it was this one; of several it is the one at fault, or none.
-  if (error && error->host.empty() && outcome.hosts.empty()) error->host = base::host_name();
+  if (error && error->host.empty() && outcome.hosts.empty()) error->on(base::this_host());
   write_verdict(json, {{}, std::move(error)});
   return json.end_object().take() + "\n";
 }

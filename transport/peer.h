@@ -43,10 +43,11 @@ struct PeerInfo {
   uint32_t fabric_clique;
   uint32_t memory_group;  // ranks of a host with one share a limit of memory; 0: there is none
   base::MemoryMark
-      mark;  // for ranks of its host, which may read its memory; address 0: not asked for
-  char host[256];
+      mark;         // for ranks of its host, which may read its memory; address 0: not asked for
+  int32_t host_id;  // HostId: in the job's list, else by the order of ranks
+  char host[256];   // its name, for people
   char version[32];
 };
-static_assert(sizeof(PeerInfo) == 568);
+static_assert(sizeof(PeerInfo) == 576);
 
 }  // namespace collctl::transport

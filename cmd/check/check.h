@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/result.h"
@@ -47,22 +48,22 @@ struct CheckRun {
   CheckOptions options;
   std::function<void(const std::string&)> progress;
 
-  std::vector<std::string> hosts;          // in the order of the hostfile; alone: this one
-  std::map<std::string, std::string> out;  // host -> the suite that it failed
-  std::set<std::pair<std::string, std::string>> broken;  // links between two hosts
-  std::map<std::string, HostCounters> counters;          // as they were before the first suite
+  std::vector<Host> hosts;                 // in the order of the hostfile; alone: this one
+  std::map<Host, std::string> out;         // host -> the suite that it failed
+  std::set<std::pair<Host, Host>> broken;  // links between two hosts
+  std::map<Host, HostCounters> counters;   // as they were before the first suite
   std::vector<Finding> findings;
   std::vector<Culprit> culprits;
   std::vector<BenchReport> measured;  // what collectives have measured, for --save-baseline
   std::vector<Culprit> doubtful;      // links that the doctor could not use: pairs decides
   PathMatrix paths;                   // between NICs
-  std::set<std::string> nvlinked;     // hosts with NVLinks between GPUs, by the inventory
+  std::set<Host> nvlinked;            // hosts with NVLinks between GPUs, by the inventory
   std::string machine;                // that most hosts have, as a topology file
   std::optional<Error> interrupted;   // by a signal: nothing more is begun
   Tally tally;                        // of the suite that runs
 
-  std::vector<std::string> fit() const;  // hosts that are still in
-  LaunchOptions launch_of(const std::vector<std::string>& names) const;
+  std::vector<Host> fit() const;  // hosts that are still in
+  LaunchOptions launch_of(const std::vector<Host>& some) const;
 };
 
 struct Suite {
@@ -86,7 +87,7 @@ Status check_doctor(CheckRun& run);
 Status check_inventory(CheckRun& run);
 Status check_node(CheckRun& run);
 Status check_pairs(CheckRun& run);
-Status tally_paths(const std::vector<std::string>& hosts, const RailsReport& report, Tally& tally);
+Status tally_paths(const std::vector<Host>& hosts, const RailsReport& report, Tally& tally);
 Status check_cluster(CheckRun& run);
 Status begin_counters(CheckRun& run);
 Status check_counters(CheckRun& run);
@@ -116,8 +117,8 @@ struct SoakResult {
 
 struct CheckReport {
   CheckLevel level{};
-  std::vector<std::string> hosts;
-  std::map<std::string, std::string> out;
+  std::vector<Host> hosts;
+  std::map<Host, std::string> out;
   std::vector<SuiteResult> suites;
   std::vector<Finding> findings;
   std::vector<Culprit> culprits;
@@ -154,7 +155,7 @@ class SoakTotal {
   SoakResult soak_;
   CheckReport all_;
   std::vector<Tally> tallies_;
-  std::map<std::pair<SubjectKind, std::string>, uint64_t> accused_;
+  std::map<std::tuple<SubjectKind, Host, std::string>, uint64_t> accused_;
 };
 // What a line of JSON Lines keeps of a round: what is no pass, and of each check that measures the
 // worst.

@@ -29,11 +29,11 @@ class Collected : public BenchSink {
 
 // Hosts between which every link works: whoever has most broken ones is left out, until none is
 // left.
-std::vector<std::string> connected(const CheckRun& run, std::vector<std::string> hosts) {
+std::vector<Host> connected(const CheckRun& run, std::vector<Host> hosts) {
   for (;;) {
-    std::map<std::string, int> broken;
+    std::map<Host, int> broken;
     for (const auto& [a, b] : run.broken) {
-      const auto in = [&](const std::string& host) {
+      const auto in = [&](const Host& host) {
         return std::find(hosts.begin(), hosts.end(), host) != hosts.end();
       };
       if (!in(a) || !in(b)) continue;
@@ -52,12 +52,12 @@ std::vector<std::string> connected(const CheckRun& run, std::vector<std::string>
 // what an all-to-all moved elsewhere meanwhile was right.
 class WrongData {
  public:
-  explicit WrongData(const std::vector<std::string>& hosts) {
-    for (const std::string& host : hosts) parts_.add(SubjectKind::host, host);
+  explicit WrongData(const std::vector<Host>& hosts) {
+    for (const Host& host : hosts) parts_.add({.kind = SubjectKind::host, .host = host});
   }
   void add(const BenchReport& report) {
     if (!report.header || report.faults.empty()) return;
-    std::vector<std::string> host_of(size_t(report.header->ranks));
+    std::vector<Host> host_of(size_t(report.header->ranks));
     for (const HostLine& host : report.header->hosts)
       for (const int rank : host.ranks) host_of.at(size_t(rank)) = host.host;
     // Of a row all faults have the same hops; in an all-to-all each row has one of its own at each
@@ -92,17 +92,19 @@ class WrongData {
     for (const Blamed& one : blame(parts_.all(), trials_).culprits) {
       Finding finding{.name = "cluster/blame"};
       if (one.named()) {
-        const Suspect& at = parts_[one.part];
+        const Suspect& part = parts_[one.part];
+        const Subject& at = part.at;
         finding.at.kind = at.kind;
-        if (at.kind == SubjectKind::host) finding.at.host = at.name;
+        if (at.kind == SubjectKind::host) finding.at.host = at.host;
         const std::string evidence =
             format("data that goes through it arrives wrong: {} of {} ways", one.bad, one.tried);
         finding.fail(ErrorCode::bad_data,
-                     format("{} {}: {}", subject_word(at.kind), at.name, evidence),
+                     format("{} {}: {}", subject_word(at.kind), part.name(), evidence),
                      "test memory and NICs of the hosts at its ends (memtester, ethtool -S)");
-        if (at.kind == SubjectKind::host) run.out.try_emplace(at.name, "cluster");
-        run.culprits.push_back(
-            {at.kind, at.name, one.tried == 0 ? 0 : double(one.bad) / one.tried, evidence, false});
+        if (at.kind == SubjectKind::host) run.out.try_emplace(at.host, "cluster");
+        run.culprits.push_back({at.kind, part.name(),
+                                one.tried == 0 ? 0 : double(one.bad) / one.tried, evidence, false,
+                                finding.at.host});
       } else {
         finding.at.kind = SubjectKind::job;
         finding.fail(ErrorCode::bad_data,
@@ -114,11 +116,12 @@ class WrongData {
   }
 
  private:
-  void add_parts(Trial& trial, const std::vector<std::string>& host_of, const DataFault::Hop& hop) {
+  void add_parts(Trial& trial, const std::vector<Host>& host_of, const DataFault::Hop& hop) {
     if (hop.from < 0 || hop.to < 0 || size_t(std::max(hop.from, hop.to)) >= host_of.size()) return;
-    const std::string &a = host_of[size_t(hop.from)], &b = host_of[size_t(hop.to)];
-    std::vector<int> some = {parts_.add(SubjectKind::host, a), parts_.add(SubjectKind::host, b)};
-    if (a != b) some.push_back(parts_.add_link(a, b));
+    const Host &a = host_of[size_t(hop.from)], &b = host_of[size_t(hop.to)];
+    std::vector<int> some = {parts_.add({.kind = SubjectKind::host, .host = a}),
+                             parts_.add({.kind = SubjectKind::host, .host = b})};
+    if (a != b) some.push_back(parts_.add({.kind = SubjectKind::link, .host = a, .peer = b}));
     for (const int each : some)
       if (std::find(trial.parts.begin(), trial.parts.end(), each) == trial.parts.end())
         trial.parts.push_back(each);
@@ -131,7 +134,7 @@ class WrongData {
 // One collective over all hosts. What is too slow is measured again, longer, before it counts.
 class Measured {
  public:
-  Measured(CheckRun& run, const std::vector<std::string>& hosts, kernels::Collective collective)
+  Measured(CheckRun& run, const std::vector<Host>& hosts, kernels::Collective collective)
       : run_(run), hosts_(hosts), name_(name_of(collective)), all_{.name = "cluster/" + name_} {
     spec_ = cluster_spec(run.options.level, collective);
     spec_.device_request = interpret_device(run.line);
@@ -193,7 +196,7 @@ class Measured {
     if (error) {
       if (!error->host.empty()) {
         all_.at.kind = SubjectKind::host;
-        all_.at.host = error->host;
+        all_.at.host = error->where();
       }
       all_.fail(error->code, error->chain(), error->hint);
     }
@@ -204,7 +207,7 @@ class Measured {
     }
     // A job that ended by an error has said so; one without rows and error has done nothing.
     if (error || !report.rows.empty())
-      for (const std::string& host : hosts_) run_.tally.did(host, name_);
+      for (const Host& host : hosts_) run_.tally.did(host, name_);
     if (!report.rows.empty()) {
       const BenchRow& last = report.rows.back();
       all_.measured = format("{:.4g}", last.out_of_place.busbw_GBps);
@@ -229,7 +232,7 @@ class Measured {
   }
 
   CheckRun& run_;
-  const std::vector<std::string>& hosts_;
+  const std::vector<Host>& hosts_;
   const std::string name_;
   BenchSpec spec_;
   Finding all_;
@@ -238,9 +241,9 @@ class Measured {
 }  // namespace
 
 Status check_cluster(CheckRun& run) {
-  const std::vector<std::string> fit = run.fit();
-  const std::vector<std::string> hosts = connected(run, fit);
-  for (const std::string& host : fit) {
+  const std::vector<Host> fit = run.fit();
+  const std::vector<Host> hosts = connected(run, fit);
+  for (const Host& host : fit) {
     if (std::find(hosts.begin(), hosts.end(), host) != hosts.end()) continue;
     Finding finding{.name = "cluster/hosts"};
     finding.at.kind = SubjectKind::host;
@@ -252,7 +255,7 @@ Status check_cluster(CheckRun& run) {
     return Error(ErrorCode::incomplete, "fewer than two hosts are left that reach each other");
   WrongData wrong(hosts);
   const auto collectives = check_collectives(run.options.level);
-  for (const std::string& host : hosts) run.tally.plan(host, collectives.size(), "collectives");
+  for (const Host& host : hosts) run.tally.plan(host, collectives.size(), "collectives");
   for (const kernels::Collective collective : collectives)
     COLL_TRY(Measured(run, hosts, collective).judge(wrong));
   wrong.conclude(run);

@@ -99,7 +99,7 @@ void run_suite(CheckRun& run, SuiteResult& result) {
   Finding finding{.name = result.suite->name};
   if (!done.error().host.empty()) {
     finding.at.kind = SubjectKind::host;
-    finding.at.host = done.error().host;
+    finding.at.host = done.error().where();
   }
   if (done.error().code == ErrorCode::incomplete)
     finding.leave_out(format("{}: {}", result.suite->name, done.error().chain()),
@@ -146,10 +146,10 @@ void say_what_was_not_judged(CheckRun& run, const std::vector<SuiteResult>& resu
 Status write_hosts(const CheckRun& run, const std::string& folder) {
   if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST)
     return base::errno_error(ErrorCode::unavailable, folder, errno);
-  const std::vector<std::string> good = run.fit();
+  const std::vector<Host> good = run.fit();
   std::string text;
   if (run.launch.hosts.hosts.empty())
-    for (const std::string& host : good) text += host + "\n";
+    for (const Host& host : good) text += host.name + "\n";
   else
     text = launcher::hostfile_text(run.launch_of(good).hosts);
   COLL_TRY(base::write_file_atomically(folder + "/good-hosts.txt", text));
@@ -171,22 +171,20 @@ void complete_culprits(CheckRun& run, const std::vector<SuiteResult>& results) {
   });
   if (!paired) run.culprits.insert(run.culprits.end(), run.doubtful.begin(), run.doubtful.end());
   for (const Finding& finding : run.findings) {
-    if (finding.status != FindingStatus::fail || finding.at.host.empty() ||
+    if (finding.status != FindingStatus::fail || !finding.at.host.named() ||
         finding.reason == kOfLauncher ||
         (finding.at.kind != SubjectKind::host && finding.at.kind != SubjectKind::gpu &&
          finding.at.kind != SubjectKind::nic))
       continue;
-    const std::string& host = finding.at.host;
-    const bool known =
-        std::any_of(run.culprits.begin(), run.culprits.end(), [&](const Culprit& culprit) {
-          return culprit.kind != SubjectKind::link &&
-                 (culprit.name == host || culprit.name.starts_with(host + " "));
-        });
+    const Host& host = finding.at.host;
+    const bool known = std::any_of(
+        run.culprits.begin(), run.culprits.end(),
+        [&](const Culprit& culprit) { return culprit.host.named() && culprit.host == host; });
     if (known || std::find(run.hosts.begin(), run.hosts.end(), host) == run.hosts.end()) continue;
     const bool part = finding.at.kind != SubjectKind::host && !finding.at.device.empty();
     run.culprits.push_back({part ? finding.at.kind : SubjectKind::host,
-                            part ? host + " " + finding.at.device : host, 1, finding.message,
-                            false});
+                            part ? subject_name(finding.at) : host.name, 1, finding.message, false,
+                            host});
   }
 }
 
@@ -364,8 +362,8 @@ Result<int> checked(const ParsedLine& line, Console& console) {
     if (!time) return std::move(time.error()).within("--soak");
     run.options.soak_s = *time;
   }
-  for (const auto& host : run.launch.hosts.hosts) run.hosts.push_back(host.name);
-  if (run.hosts.empty()) run.hosts.push_back(base::host_name());
+  for (const auto& host : run.launch.hosts.hosts) run.hosts.push_back(host.host());
+  if (run.hosts.empty()) run.hosts.push_back(base::this_host());
   if (line.has("list")) {
     console.out(suites_text(int(run.hosts.size()), run.options.level));
     return 0;

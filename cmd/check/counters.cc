@@ -159,7 +159,7 @@ std::string grown(const base::DeviceCounter& counter, uint64_t by) {
                                        : format("{} more", by);
 }
 
-void add_retransmissions(const std::string& host, const base::DeviceCounters& before,
+void add_retransmissions(const Host& host, const base::DeviceCounters& before,
                          const base::DeviceCounters& after, std::vector<Finding>& findings) {
   const auto more = [&](const char* name) {
     const base::DeviceCounter which{CounterOf::host, "tcp", name, 0};
@@ -182,7 +182,7 @@ void add_retransmissions(const std::string& host, const base::DeviceCounters& be
 }
 
 // Values that are bad by themselves, unless they grew and are told.
-void add_states(const std::string& host, const base::DeviceCounters& after,
+void add_states(const Host& host, const base::DeviceCounters& after,
                 std::vector<Finding>& findings) {
   const size_t grown = findings.size();
   for (const base::DeviceCounter& counter : after.counters) {
@@ -217,16 +217,16 @@ Result<std::string> counters_answer(const std::string& argument) {
   return json_of(base::device_counters(from));
 }
 
-Result<std::map<std::string, HostCounters>> ask_counters(
-    const LaunchOptions& launch, const std::map<std::string, HostCounters>& before) {
-  std::map<std::string, HostCounters> hosts;
-  const auto argument = [&](const std::string& host) -> std::optional<std::string> {
+Result<std::map<Host, HostCounters>> ask_counters(const LaunchOptions& launch,
+                                                  const std::map<Host, HostCounters>& before) {
+  std::map<Host, HostCounters> hosts;
+  const auto argument = [&](const Host& host) -> std::optional<std::string> {
     if (before.empty()) return "";
     const auto at = before.find(host);
     if (at == before.end() || at->second.error) return std::nullopt;
     return std::to_string(at->second.counters.log_end);
   };
-  const auto take = [&](const std::string& host, const Result<std::string>& answer) {
+  const auto take = [&](const Host& host, const Result<std::string>& answer) {
     HostCounters& entry = hosts[host];
     auto read = answer ? record_of<base::DeviceCounters>(*answer) : answer.error();
     if (read)
@@ -235,14 +235,14 @@ Result<std::map<std::string, HostCounters>> ask_counters(
       entry.error = std::move(read.error());
   };
   if (launch.hosts.hosts.empty()) {
-    const std::string& here = base::host_name();
+    const Host& here = base::this_host();
     if (const auto from = argument(here)) take(here, counters_answer(*from));
     return hosts;
   }
   Interrupts interrupts(false);
   COLL_ASSIGN(const auto questions, HostQuestions::make(launch, interrupts));
   COLL_TRY(questions->bring_up());
-  const auto name = [&](int host) { return questions->pool().host(host).spec().name; };
+  const auto name = [&](int host) { return questions->pool().host(host).spec().host(); };
   questions->talk("reading counters");
   COLL_ASSIGN(const auto answers, questions->ask(kAskCounters, kReadSeconds,
                                                  [&](int host) { return argument(name(host)); }));
@@ -257,7 +257,7 @@ Result<std::map<std::string, HostCounters>> ask_counters(
   return hosts;
 }
 
-std::vector<Finding> counter_findings(const std::string& host, const base::DeviceCounters& before,
+std::vector<Finding> counter_findings(const Host& host, const base::DeviceCounters& before,
                                       const base::DeviceCounters& after) {
   std::vector<Finding> findings;
   // What is worth knowing of many links of a device is one line.

@@ -22,12 +22,12 @@ struct HostCounters {
 };
 // Of all hosts of the launch, or of this one when it has none. `before`: as an earlier call
 // returned.
-Result<std::map<std::string, HostCounters>> ask_counters(
-    const LaunchOptions& launch, const std::map<std::string, HostCounters>& before);
+Result<std::map<Host, HostCounters>> ask_counters(const LaunchOptions& launch,
+                                                  const std::map<Host, HostCounters>& before);
 
 // A finding for each value that grew, or is bad however long it has been so; and one that says
 // how much was looked at.
-std::vector<Finding> counter_findings(const std::string& host, const base::DeviceCounters& before,
+std::vector<Finding> counter_findings(const Host& host, const base::DeviceCounters& before,
                                       const base::DeviceCounters& after);
 
 }  // namespace collctl::cmd

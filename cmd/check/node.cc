@@ -12,7 +12,7 @@
 namespace collctl::cmd {
 namespace {
 
-NodeJob node_job(const std::string& host, NodeJobKind kind, const std::string& name,
+NodeJob node_job(const Host& host, NodeJobKind kind, const std::string& name,
                  std::vector<std::string> words) {
   NodeJob job;
   job.host = host;
@@ -31,7 +31,7 @@ std::vector<std::string> collective_words(kernels::Collective collective,
 
 // Every collective by every way that could join the ranks of a host, in every protocol and by every
 // algorithm; what a machine has not is left out by what it says.
-std::vector<NodeJob> ways_of(const std::string& host, bool on_gpus, CheckLevel level) {
+std::vector<NodeJob> ways_of(const Host& host, bool on_gpus, CheckLevel level) {
   std::vector<NodeJob> jobs;
   for (const kernels::Collective collective : check_collectives(level)) {
     if (collective == kernels::Collective::barrier) continue;  // moves nothing
@@ -49,7 +49,7 @@ std::vector<NodeJob> ways_of(const std::string& host, bool on_gpus, CheckLevel l
 }
 
 // The same on a host once more, longer.
-NodeJob longer_job(const CheckRun& run, const std::string& host, const NodeJob& like) {
+NodeJob longer_job(const CheckRun& run, const Host& host, const NodeJob& like) {
   std::vector<std::string> words = like.words;
   if (like.kind == NodeJobKind::collective) {
     words.resize(1);
@@ -88,7 +88,7 @@ void measure_slow_again(CheckRun& run, std::vector<NodeJob>& jobs) {
 // The figures of one kind, by host.
 class NodeSpeeds {
  public:
-  void add(const std::string& host, const NodeResult& result) {
+  void add(const Host& host, const NodeResult& result) {
     for (const auto& [what, speed] : result.speeds) by_what_[what][host] = speed;
     if (!result.busy.empty()) busy_[host] = result.busy;
     hosts_.insert(host);
@@ -107,7 +107,7 @@ class NodeSpeeds {
   }
 
  private:
-  Status judge_slow(CheckRun& run, const std::string& what, const std::string& host, double usual,
+  Status judge_slow(CheckRun& run, const std::string& what, const Host& host, double usual,
                     size_t hosts, const std::map<std::string, NodeJob>& jobs) {
     const double least = run.options.below * usual, before = by_what_[what][host].GBps;
     const bool collective = jobs.contains(what);
@@ -142,7 +142,7 @@ class NodeSpeeds {
     finding.unit = "GB/s";
     finding.basis = format("{:g} of the median of {} hosts", run.options.below, hosts);
     finding.n = finding.of = 2;
-    const std::string name = seen.device.empty() ? host : host + " GPU " + seen.device;
+    const std::string name = host.name + (seen.device.empty() ? "" : " GPU " + seen.device);
     const std::string message = format("{}: {} at {:.4g} GB/s, the median of the hosts is {:.4g}",
                                        name, what, seen.GBps, usual);
     const std::string& busy = result.busy.empty() ? busy_[host] : result.busy;
@@ -163,15 +163,15 @@ class NodeSpeeds {
                                 : "compare clocks and power limits (nvidia-smi -q -d "
                                   "CLOCK,PERFORMANCE), memory and PCIe (collctl topo -H)");
       run.out.try_emplace(host, "node");
-      run.culprits.push_back({finding.at.kind, name, 1, finding.message, false});
+      run.culprits.push_back({finding.at.kind, name, 1, finding.message, false, host});
     }
     run.findings.push_back(std::move(finding));
     return {};
   }
 
   // The second figure is the one that was judged, and stands in the report beside the first.
-  static void correct_first(CheckRun& run, const std::string& what, const std::string& host,
-                            double before, const NodeResult::Speed& seen) {
+  static void correct_first(CheckRun& run, const std::string& what, const Host& host, double before,
+                            const NodeResult::Speed& seen) {
     for (Finding& finding : run.findings) {
       if (finding.name != "node/" + what || finding.at.host != host) continue;
       if (!seen.device.empty() && finding.at.device != seen.device) continue;
@@ -187,14 +187,14 @@ class NodeSpeeds {
 
   static constexpr double kNoExcuseBelow = 0.2;  // of what is usual
 
-  std::set<std::string> hosts_;
-  std::map<std::string, std::map<std::string, NodeResult::Speed>> by_what_;  // then by host
-  std::map<std::string, std::string> busy_;
+  std::set<Host> hosts_;
+  std::map<std::string, std::map<Host, NodeResult::Speed>> by_what_;  // then by host
+  std::map<Host, std::string> busy_;
 };
 
 // NVLinks that do not carry the data of their GPUs are a fault; without any it is how such a
 // machine is.
-void judge_detour(CheckRun& run, const std::string& host, const std::string& detour) {
+void judge_detour(CheckRun& run, const Host& host, const std::string& detour) {
   Finding finding{.name = "node/gpu-links", .at = {.kind = SubjectKind::host, .host = host}};
   const std::string message = format("{}: {}", host, detour);
   if (run.nvlinked.contains(host)) {
@@ -203,7 +203,7 @@ void judge_detour(CheckRun& run, const std::string& host, const std::string& det
         "collctl topo shows the paths and what stands in their way; look for P2P_LEVEL and "
         "P2P_DISABLE in the environment, and at nvidia-smi nvlink -s");
     run.out.try_emplace(host, "node");
-    run.culprits.push_back({SubjectKind::host, host, 1, message, false});
+    run.culprits.push_back({SubjectKind::host, host.name, 1, message, false, host});
   } else {
     finding.status = FindingStatus::warn;
     finding.message = message;
@@ -215,20 +215,20 @@ void judge_detour(CheckRun& run, const std::string& host, const std::string& det
 
 Status check_node(CheckRun& run) {
   const CheckLevel level = run.options.level;
-  const std::vector<std::string> fit = run.fit();
+  const std::vector<Host> fit = run.fit();
   std::map<std::string, NodeJob> kinds;  // by what their speed is called
   std::vector<NodeJob> jobs;
   const auto add = [&](NodeJobKind kind, const std::string& name,
                        const std::vector<std::string>& words) {
-    kinds.emplace(name, node_job("", kind, name, words));
-    for (const std::string& host : fit) jobs.push_back(node_job(host, kind, name, words));
+    kinds.emplace(name, node_job({}, kind, name, words));
+    for (const Host& host : fit) jobs.push_back(node_job(host, kind, name, words));
   };
   for (const kernels::Collective collective : check_collectives(level))
     add(NodeJobKind::collective, kernels::name_of(collective),
         collective_words(collective, node_sizes(level)));
   add(NodeJobKind::memory, "memory-test", {"memory-test"});
   NodeSpeeds speeds;
-  std::map<std::string, NodeResult> first;  // by host, of its first collective
+  std::map<Host, NodeResult> first;  // by host, of its first collective
   const auto judge_all = [&](std::vector<NodeJob>& done) {
     for (const NodeJob& job : done) {
       NodeResult result = judge_job(job);
@@ -252,7 +252,7 @@ Status check_node(CheckRun& run) {
     if (!result.detour.empty()) judge_detour(run, host, result.detour);
   // Now it is known who has ranks on GPUs, and more than one.
   jobs.clear();
-  for (const std::string& host : run.fit()) {
+  for (const Host& host : run.fit()) {
     const auto known = first.find(host);
     if (level == CheckLevel::quick || known == first.end() || known->second.ranks < 2) continue;
     for (NodeJob& job : ways_of(host, known->second.on_gpus, level)) jobs.push_back(std::move(job));

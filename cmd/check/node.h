@@ -17,7 +17,7 @@ enum class NodeJobKind : uint8_t { collective, window, memory };
 
 // One host, one run of a command.
 struct NodeJob {
-  std::string host;
+  Host host;
   NodeJobKind kind = NodeJobKind::collective;
   std::string name;                // of what is run; of a collective with the transport
   std::vector<std::string> words;  // of its own on the command line, the command first

@@ -79,7 +79,7 @@ void take(NodeJob& job) {
 
 void run_jobs(CheckRun& run, std::vector<NodeJob>& jobs) {
   Interrupts interrupts(false);
-  std::set<std::string> busy;  // hosts
+  std::set<Host> busy;
   for (size_t over = 0; over < jobs.size();) {
     for (NodeJob& job : jobs) {
       if (job.begun || busy.size() >= kAtOnce || busy.contains(job.host)) continue;

@@ -27,7 +27,7 @@ class RailsRecord : public TaskSink {
   const CheckRun& run_;
 };
 
-Result<RailsReport> measure(const CheckRun& run, const std::vector<std::string>& hosts) {
+Result<RailsReport> measure(const CheckRun& run, const std::vector<Host>& hosts) {
   RailsSpec spec;
   spec.seconds = run.options.level == CheckLevel::full ? kFullSeconds : kSeconds;
   spec.sparse_from = kSparseFrom;
@@ -48,9 +48,9 @@ Result<RailsReport> measure(const CheckRun& run, const std::vector<std::string>&
 
 // Planned: both ways between each host and every other; of kSparseFrom hosts or more at least one
 // pair of each. Error defect: the report is about a host that took no part.
-Status tally_paths(const std::vector<std::string>& hosts, const RailsReport& report, Tally& tally) {
+Status tally_paths(const std::vector<Host>& hosts, const RailsReport& report, Tally& tally) {
   const size_t ways = int(hosts.size()) < kSparseFrom ? 2 * (hosts.size() - 1) : 2;
-  for (const std::string& host : hosts) tally.plan(host, ways, "paths to other hosts");
+  for (const Host& host : hosts) tally.plan(host, ways, "paths to other hosts");
   for (const RailsHost& host : report.hosts)
     if (std::find(hosts.begin(), hosts.end(), host.host) == hosts.end())
       return Error(ErrorCode::defect,
@@ -59,16 +59,16 @@ Status tally_paths(const std::vector<std::string>& hosts, const RailsReport& rep
     if (std::all_of(pair.cells.begin(), pair.cells.end(),
                     [](const RailResult& cell) { return cell.end == RailEnd::unlike; }))
       continue;
-    const std::string &from = report.hosts[size_t(pair.from)].host,
-                      &to = report.hosts[size_t(pair.to)].host;
-    tally.did(from, "to " + to);
-    tally.did(to, "from " + from);
+    const Host &from = report.hosts[size_t(pair.from)].host,
+               &to = report.hosts[size_t(pair.to)].host;
+    tally.did(from, "to " + to.name);
+    tally.did(to, "from " + from.name);
   }
   return {};
 }
 
 Status check_pairs(CheckRun& run) {
-  const std::vector<std::string> hosts = run.fit();
+  const std::vector<Host> hosts = run.fit();
   COLL_ASSIGN(const RailsReport report, measure(run, hosts));
   COLL_TRY(tally_paths(hosts, report, run.tally));
   const RailsFindings found = judge_rails(report, run.options.below);
@@ -80,7 +80,7 @@ Status check_pairs(CheckRun& run) {
   for (const Finding& finding : found.checks)
     if (finding.name != "rail" && finding.status != FindingStatus::pass) add(finding);
   for (const Finding& finding : found.checks)
-    if (finding.name == "blame" && !finding.at.host.empty())
+    if (finding.name == "blame" && finding.at.host.named())
       run.out.try_emplace(finding.at.host, "pairs");
   run.culprits.insert(run.culprits.end(), found.culprits.begin(), found.culprits.end());
   for (const auto& [a, b] : found.broken)

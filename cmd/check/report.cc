@@ -52,7 +52,7 @@ bool of_suite(const Finding& finding, const Suite& suite) {
 }
 
 // What a suite says of a host: of a link both ends.
-std::string cell(const CheckReport& report, const SuiteResult& result, const std::string& host) {
+std::string cell(const CheckReport& report, const SuiteResult& result, const Host& host) {
   if (result.end == SuiteEnd::not_asked) return "-";
   bool warn = false, job_left_out = false;
   for (const Finding& finding : report.findings) {
@@ -80,13 +80,13 @@ std::string cell(const CheckReport& report, const SuiteResult& result, const std
 
 std::string table(const CheckReport& report) {
   size_t widest = 4;
-  for (const std::string& host : report.hosts) widest = std::max(widest, host.size());
+  for (const Host& host : report.hosts) widest = std::max(widest, host.name.size());
   std::string text = format("{:<{}}", "host", widest);
   for (const SuiteResult& result : report.suites) text += format("  {:<9}", result.suite->name);
   text += "\n";
   size_t good = 0, folded = 0;
-  for (const std::string& host : report.hosts) {
-    std::string line = format("{:<{}}", host, widest);
+  for (const Host& host : report.hosts) {
+    std::string line = format("{:<{}}", host.name, widest);
     bool plain = true;
     for (const SuiteResult& result : report.suites) {
       const std::string said = cell(report, result, host);
@@ -149,13 +149,10 @@ bool is_node_name(const std::string& host) {
 
 std::string drain_lines(const CheckReport& report) {
   std::string text;
-  std::set<std::string> done;
+  std::set<Host> done;
   for (const Culprit& culprit : report.culprits) {
-    if (culprit.kind == SubjectKind::link || culprit.kind == SubjectKind::job ||
-        culprit.kind == SubjectKind::launcher)
-      continue;
-    const std::string host = culprit.name.substr(0, culprit.name.find(' '));
-    if (!is_node_name(host) || !done.insert(host).second) continue;
+    const Host& host = culprit.host;
+    if (!is_node_name(host.name) || !done.insert(host).second) continue;
     constexpr size_t kMostReason = 160;
     std::string reason = format("collctl check: {} {}: {}", subject_word(culprit.kind),
                                 culprit.name, culprit.evidence);
@@ -208,7 +205,7 @@ std::string check_json(const CheckReport& report, const Verdict& verdict) {
   json.begin_object().field("schema", "collctl.check/1").field("level", level_word(report.level));
   if (report.round > 0) json.field("round", report.round).field("began", report.began);
   json.key("hosts").begin_array();
-  for (const std::string& host : report.hosts) {
+  for (const Host& host : report.hosts) {
     json.begin_object().field("host", host);
     const auto at = report.out.find(host);
     write_text_or_null(json, "failed", at == report.out.end() ? "" : at->second);
@@ -238,7 +235,7 @@ Result<CheckReport> read_check(const Judgement& judged) {
   COLL_ASSIGN(JsonRecord io, JsonRecord::read(judged.document));
   CheckReport report;
   io.name("level", report.level, int(std::size(kCheckLevels)), level_word);
-  io.list("hosts", report.hosts, [&](std::string& host) {
+  io.list("hosts", report.hosts, [&](Host& host) {
     io.object("hosts", [&] {
       io.field("host", host);
       if (io.has("failed", true)) io.field("failed", report.out[host]);
@@ -288,9 +285,9 @@ Document check_document(const CheckReport& report, const Verdict& verdict,
                     .more_svg = machine_svg};
   for (const SuiteResult& result : report.suites)
     document.hosts.checks.emplace_back(result.suite->name);
-  for (const std::string& host : report.hosts) {
+  for (const Host& host : report.hosts) {
     std::vector<std::string>& row = document.hosts.rows.emplace_back();
-    row.push_back(host);
+    row.push_back(host.name);
     for (const SuiteResult& result : report.suites) row.push_back(cell(report, result, host));
   }
   return document;

@@ -113,13 +113,13 @@ void SoakTotal::add(const CheckReport& given) {
   for (const Culprit& culprit : round.culprits) {
     auto& all = all_.culprits;
     const auto known = std::find_if(all.begin(), all.end(), [&](const Culprit& one) {
-      return one.kind == culprit.kind && one.name == culprit.name;
+      return one.kind == culprit.kind && one.host == culprit.host && one.name == culprit.name;
     });
     if (known == all.end())
       all.push_back(culprit);
     else
       known->confidence = std::max(known->confidence, culprit.confidence);
-    ++accused_[{culprit.kind, culprit.name}];
+    ++accused_[{culprit.kind, culprit.host, culprit.name}];
   }
 }
 
@@ -171,8 +171,9 @@ CheckReport SoakTotal::report(const std::string& ended) const {
         format("in {} of {}, first at {}: {}", tally.rounds, rounds, tally.first, finding.message);
   }
   for (Culprit& culprit : total.culprits)
-    culprit.evidence = format("in {} of {}: {}", accused_.at({culprit.kind, culprit.name}), rounds,
-                              culprit.evidence);
+    culprit.evidence =
+        format("in {} of {}: {}", accused_.at({culprit.kind, culprit.host, culprit.name}), rounds,
+               culprit.evidence);
   if (ended.empty()) return total;
   total.findings.push_back(Finding{.name = "soak"}.leave_out(
       format("{} after {} of {}", ended, duration_text(soak_.seconds), duration_text(asked_s_))));

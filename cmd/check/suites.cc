@@ -71,24 +71,24 @@ std::span<const Suite> suites() {
   return kSuites;
 }
 
-std::vector<std::string> CheckRun::fit() const {
-  std::vector<std::string> list;
-  for (const std::string& host : hosts)
+std::vector<Host> CheckRun::fit() const {
+  std::vector<Host> list;
+  for (const Host& host : hosts)
     if (!out.contains(host)) list.push_back(host);
   return list;
 }
 
-LaunchOptions CheckRun::launch_of(const std::vector<std::string>& names) const {
-  LaunchOptions some = launch;
-  some.ranks = 0;  // every slot of theirs
-  std::erase_if(some.hosts.hosts, [&](const launcher::HostSpec& host) {
-    return std::find(names.begin(), names.end(), host.name) == names.end();
+LaunchOptions CheckRun::launch_of(const std::vector<Host>& some) const {
+  LaunchOptions options = launch;
+  options.ranks = 0;  // every slot of theirs
+  std::erase_if(options.hosts.hosts, [&](const launcher::HostSpec& host) {
+    return std::find(some.begin(), some.end(), host.host()) == some.end();
   });
-  return some;
+  return options;
 }
 
 Status check_doctor(CheckRun& run) {
-  for (const std::string& host : run.hosts) run.tally.plan(host, 1, "hosts");
+  for (const Host& host : run.hosts) run.tally.plan(host, 1, "hosts");
   COLL_ASSIGN(const Survey survey, make_survey(run.launch));
   for (size_t i = 0; i < survey.hosts.size() && i < run.hosts.size(); ++i)
     if (survey.hosts[i].facts) run.tally.did(run.hosts[i], "facts");
@@ -104,14 +104,14 @@ Status check_doctor(CheckRun& run) {
       run.doubtful.push_back(std::move(culprit));
       continue;
     }
-    if (culprit.kind == SubjectKind::host) run.out.try_emplace(culprit.name, "doctor");
+    if (culprit.kind == SubjectKind::host) run.out.try_emplace(culprit.host, "doctor");
     run.culprits.push_back(std::move(culprit));
   }
   return {};
 }
 
 Status check_inventory(CheckRun& run) {
-  for (const std::string& host : run.fit()) run.tally.plan(host, 1, "hosts");
+  for (const Host& host : run.fit()) run.tally.plan(host, 1, "hosts");
   COLL_ASSIGN(const auto topologies, ask_topologies(run.launch_of(run.fit())));
   for (const HostTopology& host : topologies)
     if (host.view) run.tally.did(host.host, "view");
@@ -140,12 +140,12 @@ Status check_counters(CheckRun& run) {
   if (run.counters.empty())
     return Error(ErrorCode::incomplete,
                  "no suite has loaded the hosts: there is nothing to compare");
-  std::vector<std::string> asked;
+  std::vector<Host> asked;
   for (const auto& [host, counters] : run.counters) {
     run.tally.plan(host, 1, "hosts");
     if (!counters.error) asked.push_back(host);
   }
-  std::map<std::string, HostCounters> now;
+  std::map<Host, HostCounters> now;
   if (!asked.empty()) {
     COLL_ASSIGN(now, ask_counters(run.launch_of(asked), run.counters));
   }
@@ -156,9 +156,8 @@ Status check_counters(CheckRun& run) {
       for (Finding& finding : counter_findings(host, before.counters, after->second.counters)) {
         if (finding.status == FindingStatus::fail) {
           run.out.try_emplace(host, "counters");
-          const std::string name =
-              finding.at.device.empty() ? host : host + " " + finding.at.device;
-          run.culprits.push_back({finding.at.kind, name, 1, finding.message, false});
+          run.culprits.push_back(
+              {finding.at.kind, subject_name(finding.at), 1, finding.message, false, host});
         }
         run.findings.push_back(std::move(finding));
       }

@@ -4,12 +4,12 @@
 
 namespace collctl::cmd {
 
-void Tally::plan(const std::string& host, size_t count, const char* what) {
+void Tally::plan(const Host& host, size_t count, const char* what) {
   hosts_[host].planned += count;
   what_ = what;
 }
 
-void Tally::did(const std::string& host, const std::string& key) {
+void Tally::did(const Host& host, const std::string& key) {
   hosts_[host].done.insert(key);
 }
 
@@ -26,7 +26,7 @@ size_t Tally::done() const {
 }
 
 std::vector<Finding> Tally::missing(const std::string& suite,
-                                    const std::map<std::string, std::string>& excused) const {
+                                    const std::map<Host, std::string>& excused) const {
   std::vector<Finding> list;
   const auto add = [&](Subject at, std::string why) {
     Finding finding{.name = suite + "/measured", .at = std::move(at)};
@@ -39,7 +39,7 @@ std::vector<Finding> Tally::missing(const std::string& suite,
     add({}, suite + ": there was nothing to measure");
     return list;
   }
-  std::vector<std::string> less;
+  std::vector<Host> less;
   size_t counted = 0;
   for (const auto& [host, counts] : hosts_) {
     if (excused.contains(host)) continue;
@@ -50,8 +50,8 @@ std::vector<Finding> Tally::missing(const std::string& suite,
     add({}, format("{}: {} of {} {} were measured", suite, done(), planned(), what_));
     return list;
   }
-  for (const std::string& host : less) {
-    const Host& counts = hosts_.at(host);
+  for (const Host& host : less) {
+    const Counts& counts = hosts_.at(host);
     add({.kind = SubjectKind::host, .host = host},
         format("{}: {} of {} {} were measured", host, counts.counted(), counts.planned, what_));
   }

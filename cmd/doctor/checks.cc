@@ -321,7 +321,7 @@ void Examiner::clocks() {
 
 // The reasons by check, and who could not be asked.
 void Examiner::sum_up() {
-  std::map<std::string, std::vector<std::string>> failed;
+  std::map<std::string, std::vector<Host>> failed;
   bool untested = false;
   for (const Finding& check : diagnosis_.checks) {
     untested = untested || check.status == FindingStatus::not_tested;
@@ -335,12 +335,12 @@ void Examiner::sum_up() {
   if (untested) diagnosis_.summary.push_back("not everything was tested");
   std::vector<Unreached> unreached;
   for (const SurveyedHost& host : survey_.hosts)
-    if (host.error) unreached.push_back({host.spec.name, *host.error});
+    if (host.error) unreached.push_back({host.spec.host(), *host.error});
   std::vector<Culprit> culprits;
   std::vector<bool> explained(unreached.size());
   for (const CommonCause& cause : common_causes(unreached, survey_.hosts.size())) {
     culprits.push_back(
-        {SubjectKind::launcher, survey_.self.host, 1.0, plain(cause.evidence), false});
+        {SubjectKind::launcher, survey_.self.host, 1.0, plain(cause.evidence), false, {}});
     for (const size_t i : cause.of) {
       explained[i] = true;
       for (Finding& check : diagnosis_.checks)
@@ -350,8 +350,8 @@ void Examiner::sum_up() {
   }
   for (size_t i = 0; i < unreached.size(); ++i)
     if (!explained[i])
-      culprits.push_back(
-          {SubjectKind::host, unreached[i].host, 1.0, plain(unreached[i].error.chain()), true});
+      culprits.push_back({SubjectKind::host, unreached[i].host.name, 1.0,
+                          plain(unreached[i].error.chain()), true, unreached[i].host});
   diagnosis_.culprits.insert(diagnosis_.culprits.begin(), culprits.begin(), culprits.end());
 }
 
@@ -367,7 +367,7 @@ Diagnosis Examiner::run() {
     cgroup(host);
     add_choice_check(host, survey_.choice, diagnosis_);
     add_rdma_checks(host, diagnosis_);
-    add_expectations(host.spec.name, *host.facts, expect_, diagnosis_.checks);
+    add_expectations(host.spec.host(), *host.facts, expect_, diagnosis_.checks);
   }
   if (survey_.hosts.size() > 1) {
     clocks();
@@ -384,7 +384,7 @@ Finding& add_check(Diagnosis& diagnosis, const char* name, const SurveyedHost& h
                    std::string measured) {
   Finding& check = diagnosis.checks.emplace_back();
   check.name = name;
-  check.at = {.kind = SubjectKind::host, .host = host.spec.name};
+  check.at = {.kind = SubjectKind::host, .host = host.spec.host()};
   check.measured = plain(std::move(measured));
   return check;
 }

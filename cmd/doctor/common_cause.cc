@@ -43,7 +43,7 @@ std::vector<CommonCause> common_causes(const std::vector<Unreached>& list, size_
     if (cause == Cause::unsaid || !(most || always_the_launchers(cause))) continue;
     std::string names;
     for (size_t i = 0; i < of.size() && i < kMostNamed; ++i)
-      names += (i == 0 ? "" : ", ") + list[of[i]].host;
+      names += (i == 0 ? "" : ", ") + list[of[i]].host.name;
     if (of.size() > kMostNamed) names += format(" and {} more", of.size() - kMostNamed);
     const Error& first = list[of.front()].error;
     found.push_back({of, format("{} {}, {} of {} hosts ({}{}{})", words_of(cause), names, of.size(),

@@ -11,7 +11,7 @@ namespace collctl::cmd {
 inline constexpr const char* kOfLauncher = "launcher";  // reason of a finding: not the host's fault
 
 struct Unreached {
-  std::string host;
+  Host host;
   Error error;
 };
 struct CommonCause {

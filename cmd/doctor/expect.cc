@@ -135,7 +135,7 @@ InForce in_force(const Expectation& expect, const std::vector<std::string>& mode
   return found;
 }
 
-void judge_value(const std::string& host, const HostFacts& facts, const std::string& file,
+void judge_value(const Host& host, const HostFacts& facts, const std::string& file,
                  const ExpectedValue& value, std::vector<Finding>& findings) {
   const KeyKind& key = *find_key(value.key);
   const std::vector<std::string> found = found_of(value.key, facts);
@@ -221,7 +221,7 @@ Result<Expectation> interpret_expect(const ParsedLine& line) {
   return parse_expect(file, text);
 }
 
-void add_expectations(const std::string& host, const HostFacts& facts, const Expectation& expect,
+void add_expectations(const Host& host, const HostFacts& facts, const Expectation& expect,
                       std::vector<Finding>& findings) {
   for (const auto& [key, value] : in_force(expect, facts.nvidia.gpus, false))
     judge_value(host, facts, expect.file, *value, findings);

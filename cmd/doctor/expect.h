@@ -34,8 +34,8 @@ Result<Expectation> parse_expect(const std::string& file, const std::string& tex
 Result<Expectation> interpret_expect(const ParsedLine& line);
 // A finding for each value, named "expect KEY". A later line of the file overrides an earlier one,
 // and what is said of a model all that is said of every host.
-void add_expectations(const std::string& host, const launcher::HostFacts& facts,
-                      const Expectation& expect, std::vector<Finding>& findings);
+void add_expectations(const Host& host, const launcher::HostFacts& facts, const Expectation& expect,
+                      std::vector<Finding>& findings);
 
 // What takes a measurement, and is no matter of facts: least GB/s of copies in the memory of a host
 // (copy) and a GPU (gpu_copy, read and written), to a GPU and from it (to_gpu, from_gpu).

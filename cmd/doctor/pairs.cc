@@ -209,7 +209,7 @@ void add_reach(const Survey& survey, const PairResult& pair, Diagnosis& diagnosi
                              launcher::reach_word(pair.result.end));
   Subject& at = check.at;
   at.kind = SubjectKind::link;
-  at.peer = survey.hosts[size_t(pair.to)].spec.name;
+  at.peer = survey.hosts[size_t(pair.to)].spec.host();
   at.device = pair.interface;
   if (pair.result.end == ReachEnd::ok) {
     check.measured = format("{:.1f}", pair.result.round_trip_us);
@@ -254,9 +254,9 @@ std::vector<PairVerdict> verdicts(const Survey& survey) {
 }  // namespace
 
 void add_reach_checks(const Survey& survey, Diagnosis& diagnosis) {
-  std::vector<std::string> names;
+  std::vector<Host> ends;
   std::vector<EndTrial> trials;
-  for (const SurveyedHost& host : survey.hosts) names.push_back(host.spec.name);
+  for (const SurveyedHost& host : survey.hosts) ends.push_back(host.spec.host());
   for (const PairVerdict& verdict : verdicts(survey)) {
     trials.push_back({size_t(verdict.from), size_t(verdict.to), verdict.failed});
     for (const PairResult* pair : verdict.results) add_reach(survey, *pair, diagnosis);
@@ -277,8 +277,12 @@ void add_reach_checks(const Survey& survey, Diagnosis& diagnosis) {
     Finding& check = add_check(diagnosis, "reach", survey.hosts[i], "the same host");
     fail(check, "a host that the list has once", text, "name each host once in the list of hosts");
     check.reason = kOfLauncher;
-    diagnosis.culprits.push_back({SubjectKind::launcher, survey.self.host, 1.0,
-                                  format("its list has a host twice: {}", text), false});
+    diagnosis.culprits.push_back({SubjectKind::launcher,
+                                  survey.self.host,
+                                  1.0,
+                                  format("its list has a host twice: {}", text),
+                                  false,
+                                  {}});
   }
   if (survey.untested_pairs > 0) {
     Finding& check = diagnosis.checks.emplace_back();
@@ -292,8 +296,7 @@ void add_reach_checks(const Survey& survey, Diagnosis& diagnosis) {
             survey.untested_pairs, kAllPairs),
         format("run it for at most {} hosts at a time to test all their pairs", kAllPairs));
   }
-  for (Culprit& culprit : blame_ends(trials, names, SubjectKind::host,
-                                     {"test of the network", "tests of the network"}))
+  for (Culprit& culprit : blame_ends(trials, ends, {"test of the network", "tests of the network"}))
     diagnosis.culprits.push_back(std::move(culprit));
 }
 

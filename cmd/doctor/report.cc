@@ -17,7 +17,7 @@ namespace {
 // The cells of one check, by host.
 struct Column {
   std::string name;
-  std::map<std::string, std::string> cells;
+  std::map<Host, std::string> cells;
   bool wanted = false;  // has something to say: the cells differ, or one is marked
 };
 
@@ -37,15 +37,15 @@ std::string reach_cell(const std::vector<const Finding*>& checks) {
 
 std::vector<Column> columns(const Diagnosis& diagnosis) {
   std::vector<Column> list;
-  std::map<std::string, std::vector<const Finding*>> reach;
+  std::map<Host, std::vector<const Finding*>> reach;
   const auto column = [&](const std::string& name) -> Column& {
     for (Column& known : list)
       if (known.name == name) return known;
     return list.emplace_back(Column{name, {}, false});
   };
   for (const Finding& check : diagnosis.checks) {
-    if (check.at.host.empty()) continue;
-    if (!check.at.peer.empty()) {
+    if (!check.at.host.named()) continue;
+    if (check.at.peer.named()) {
       reach[check.at.host].push_back(&check);
       continue;
     }
@@ -82,7 +82,7 @@ std::string table(const Survey& survey, const Diagnosis& diagnosis) {
     for (const auto& [host, cell] : column.cells) width = std::max(width, cell.size());
     text += format("  {:<{}}", column.name, width);
     for (size_t i = 0; i < rows.size(); ++i) {
-      const auto cell = column.cells.find(survey.hosts[i].spec.name);
+      const auto cell = column.cells.find(survey.hosts[i].spec.host());
       rows[i] += format("  {:<{}}", cell == column.cells.end() ? "-" : cell->second, width);
     }
   }
@@ -159,7 +159,10 @@ Result<Survey> read_survey(const std::string& json) {
   io.list("hosts", survey.hosts, [&](SurveyedHost& host) {
     io.object("hosts", [&] {
       bool reached = true;
-      io.field("host", host.spec.name);
+      Host named;
+      io.field("host", named);
+      host.spec.id = named.id;
+      host.spec.name = named.name;
       io.field("reached", reached);
       if (!reached) host.error = Error(ErrorCode::launch, "it could not be asked");
       if (io.has("client", true)) io.field("client", host.client);

@@ -230,6 +230,7 @@ Result<Survey> make_survey(const LaunchOptions& launch) {
     COLL_ASSIGN(survey.choice, nic_choice());
     COLL_ASSIGN(survey.self, launcher::gather_facts(base::kVersion));
     SurveyedHost host;
+    host.spec.id = base::this_host().id;
     host.spec.name = survey.self.host;
     host.here = true;
     host.facts = survey.self;

@@ -13,11 +13,11 @@ namespace collctl::cmd {
 
 struct RankConfig {
   int rank = 0, size = 1;
-  std::string host;  // how the job calls the rank's host
+  Host host;  // the rank's
   int verbosity = 0;
   double start_timeout_s = 60;
   bool one_host = true;            // all ranks are on one: the root may listen on loopback
-  std::vector<std::string> hosts;  // by rank; rank 0 alone gets it
+  std::vector<std::string> hosts;  // by rank, in words; rank 0 alone gets it
   std::string task;                // RankTask::name
   RankSettings settings;
   std::string options;   // the task's
@@ -32,7 +32,7 @@ struct Roster {
   Continued task;
   double start_timeout_s = 60;
   bool one_host = true;
-  std::vector<std::string> hosts = {};  // of the members; the first of them alone gets it
+  std::vector<std::string> hosts = {};  // of the members, in words; the first of them alone gets it
 };
 void fields(JsonRecord& io, Roster& roster);
 

@@ -89,7 +89,7 @@ FoundDevice find_gpus() {
 
 HostGpus local_gpus() {
   HostGpus local;
-  local.host = base::host_name();
+  local.host = base::this_host();
   local.visible = base::environment("CUDA_VISIBLE_DEVICES");
   local.there = base::nvidia_pci_devices();
   const kernels::cuda::Launcher& kernels = kernels::cuda::launcher();
@@ -146,7 +146,7 @@ constexpr const char* kOnCores = "use --device cpu to run on cores";
 
 Error refusal(const HostGpus& host, std::string message, std::string hint) {
   Error error(ErrorCode::unavailable, std::move(message), std::move(hint));
-  error.host = host.host;
+  error.on(host.host);
   return error;
 }
 

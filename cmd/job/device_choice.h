@@ -14,7 +14,7 @@
 namespace collctl::cmd {
 
 struct HostGpus {
-  std::string host;
+  Host host;
   int usable = 0;       // by the job's ranks there
   int there = 0;        // NVIDIA devices that the host has, whether they can be used or not
   std::string why_not;  // when none is usable; empty: it has none

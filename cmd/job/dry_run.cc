@@ -32,7 +32,7 @@ Result<Plan> local_plan(const LaunchOptions& launch, bool program) {
   plan.ranks = here.ranks;
   plan.cores = here.cores;
   plan.gpus = program ? 0 : launch.gpus;
-  plan.hosts.emplace_back().name = base::host_name();
+  plan.hosts.push_back({.id = base::this_host().id, .name = base::host_name()});
   COLL_ASSIGN(plan.placement, launcher::place_ranks({{base::host_name(), plan.ranks}}, {}));
   return plan;
 }
@@ -61,7 +61,7 @@ std::string idle_note(const Plan& plan) {
   if (!plan.placement || plan.hosts.size() == 1) return "";
   std::vector<HostEnd> hosts(plan.hosts.size());
   for (size_t i = 0; i < hosts.size(); ++i) {
-    hosts[i].host = plan.hosts[i].name;
+    hosts[i].host = plan.hosts[i].host();
     hosts[i].ranks = plan.placement->ranks_of[i];
   }
   return idle_hosts_note(hosts, plan.ranks);

@@ -72,7 +72,7 @@ struct LaunchOptions {
 
 // A host of a job on hosts, and how far it came.
 struct HostEnd {
-  std::string host;
+  Host host;
   std::string phase;   // as launcher::phase_name says
   std::string client;  // how it was reached
   launcher::HostTimes times;
@@ -84,7 +84,7 @@ struct HostEnd {
 
 struct RankEnd {
   int rank = -1;
-  std::string host;
+  Host host;
   int pid = 0;
   int exit_code = 0, exit_signal = 0;
   uint64_t starved_at = 0;     // as in launcher::Event

@@ -42,7 +42,7 @@ void fields(JsonRecord& io, JobNow& job) {
   io.list("awaited", late, [&](Awaited& one) {
     io.object("awaited", [&] {
       const RankNow* rank = find(job, one.rank);
-      std::string host = rank == nullptr ? "" : rank->host;
+      std::string host = rank == nullptr ? "" : rank->host.name;
       io.field("rank", one.rank);
       io.field("host", host);
       io.field("seconds", one.seconds);

@@ -11,7 +11,7 @@ namespace collctl::cmd {
 
 struct RankNow {
   int rank = 0;
-  std::string host = {};
+  Host host = {};
   int pid = 0;
   std::string phase = {};  // the last it announced
   std::string state = {};  // of its process: a letter of /proc/PID/stat; "": gone; "?": not known

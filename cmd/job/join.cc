@@ -295,6 +295,7 @@ JobOutcome run_joined(const LaunchOptions& options, const TaskSpec& given, TaskS
   if (!log) return failed_outcome(log.error());
   if (Status s = base::log_configure(*log, options.join_rank); !s) return failed_outcome(s.error());
   base::log_set_process_rank(options.join_rank);
+  base::call_this_host({HostId::none, base::host_name()});
   clear_abort();
   JoinSink join_sink(sink);
   TaskSpec spec = given;
@@ -336,7 +337,7 @@ JobOutcome run_joined(const LaunchOptions& options, const TaskSpec& given, TaskS
   out.seconds = double(now_ns() - began_ns) / 1e9;
   RankEnd end;
   end.rank = options.join_rank;
-  end.host = base::host_name();
+  end.host = base::this_host();
   end.pid = ::getpid();
   end.exit_code = out.exit_code;
   end.phase = status ? "done" : join_sink.last_phase();

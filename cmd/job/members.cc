@@ -74,8 +74,9 @@ Status Members::go_on(const Regrouped& found, Roster roster, launcher::RankGroup
   loss_.reset();
   roster.task.members = ranks_;
   for (const int rank : ranks_) {
-    roster.hosts.push_back(facts[size_t(rank)].end.host);
-    roster.one_host = roster.one_host && roster.hosts.back() == roster.hosts.front();
+    const Host& host = facts[size_t(rank)].end.host;
+    roster.hosts.push_back(host.name);
+    roster.one_host = roster.one_host && host == facts[size_t(ranks_.front())].end.host;
   }
   for (const int rank : ranks_) {
     RankFacts& r = facts[size_t(rank)];

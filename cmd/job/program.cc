@@ -87,7 +87,7 @@ Status ProgramJob::start() {
   job_ = std::move(job.group);
   remote_ = job.remote;
   const int ranks = job_->size();
-  if (remote_ != nullptr) policy.hosts = job.host_of;
+  if (remote_ != nullptr) policy.hosts = job.names();
   COLL_ASSIGN(RankOutput output, RankOutput::open(policy, ranks));
   output_ = std::move(output);
   ends_.resize(size_t(ranks));
@@ -313,7 +313,7 @@ JobOutcome ProgramJob::outcome() {
     out.error->hint = last_words_.of(failed_);
     if (end.starved_at != 0)
       out.error->hint += (out.error->hint.empty() ? "" : "; ") + starved_hint(end.starved_at);
-    out.error->host = end.host;
+    out.error->on(end.host);
     out.exit_code = end.exit_signal != 0 ? 128 + end.exit_signal : end.exit_code;
     return out;
   }

@@ -80,7 +80,7 @@ Error death_error(const std::vector<RankFacts>& ranks, const RankFacts& first) {
   if (!others.empty()) e.message += format("; so did {}", rank_list(ranks, others));
   e.hint = death_hint(end);
   e.rank = end.rank;
-  e.host = end.host;
+  e.on(end.host);
   return e;
 }
 
@@ -234,7 +234,7 @@ std::optional<Error> broken_way(const std::vector<RankFacts>& ranks) {
   for (size_t i = 1; i < std::min(ways.size(), kMostWays); ++i)
     e.message += "; " + way_text(ranks, *ways[i]);
   if (const RankFacts* to = find(ranks, e.rank); to != nullptr && e.host.empty())
-    e.host = to->end.host;
+    e.on(to->end.host);
   if (ways.size() > kMostWays)
     e.message += format("; and {} more such ranks", ways.size() - kMostWays);
   if (const std::string waits = waits_text(ranks, waiters_of(ranks)); !waits.empty())
@@ -269,18 +269,18 @@ std::optional<Error> deadline_error(const std::vector<RankFacts>& ranks, const R
     const RankFacts* r = last.circle ? nullptr : find(ranks, last.rank);
     if (last.circle) {  // nobody of them is at fault
       e.rank = -1;
-      e.host.clear();
+      e.on({});
       e.hint =
           "they wait for each other: what one has sent is lost on the way (collctl doctor -H tries "
           "all ways), or they are in different calls";
     } else if (r != nullptr && r != &speaker) {
       e.rank = last.rank;
-      e.host = r->end.host;
+      e.on(r->end.host);
     }
   } else {
     e.rank = culprit;
     const RankFacts& r = *find(ranks, culprit);
-    e.host = r.end.host;
+    e.on(r.end.host);
     if (const std::string hint = stuck_hint(r); !hint.empty()) e.hint = hint;
   }
   return e;
@@ -330,7 +330,7 @@ LostRanks why_lost(const RankFacts& r) {
     lost.remedy = r.end.error->hint;
     if (lost.remedy.empty())
       lost.remedy = format("look at host {} and the network to it (cable, link, firewall)",
-                           r.end.error->host.empty() ? r.end.host : r.end.error->host);
+                           r.end.error->host.empty() ? r.end.host.name : r.end.error->host);
   } else if (!r.exited) {
     lost.why = format("{} does not move: {}", person(r), state_words(r.state));
     lost.remedy = stuck_hint(r);
@@ -363,17 +363,17 @@ std::string rank_list(const std::vector<RankFacts>& all, const std::vector<int>&
   const bool one_host = std::all_of(all.begin(), all.end(), [&](const RankFacts& r) {
     return r.end.host == all.front().end.host;
   });
-  std::vector<std::pair<std::string, std::vector<int>>> hosts;  // in the order of their ranks
+  std::vector<std::pair<Host, std::vector<int>>> hosts;  // in the order of their ranks
   for (const int rank : ranks) {
     const RankFacts* facts = one_host ? nullptr : find(all, rank);
-    const std::string host = facts == nullptr ? "" : facts->end.host;
+    const Host host = facts == nullptr ? Host() : facts->end.host;
     if (hosts.empty() || hosts.back().first != host) hosts.push_back({host, {}});
     hosts.back().second.push_back(rank);
   }
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   for (size_t i = 0; i < hosts.size() && i < kMostHosts; ++i) {
     text += (i == 0 ? "" : ", ") + base::number_ranges(hosts[i].second, ", ");
-    if (!hosts[i].first.empty()) text += format(" (host {})", hosts[i].first);
+    if (hosts[i].first.named()) text += format(" (host {})", hosts[i].first);
   }
   if (hosts.size() > kMostHosts) text += ", ...";
   return text;
@@ -404,7 +404,7 @@ Error late_as_a_whole(const std::vector<RankFacts>& ranks, std::string what,
                                   [&](const RankFacts& r) { return !r.exited && !stopped(r); });
   if (!others) return e;
   e.rank = first->end.rank;
-  e.host = first->end.host;
+  e.on(first->end.host);
   return e;
 }
 
@@ -417,7 +417,7 @@ std::optional<Error> root_cause(const std::vector<RankFacts>& ranks) {
   if (!worse)
     for (const bool own : {true, false})
       for (const RankFacts& r : ranks)
-        if (r.host_lost && (!own || r.end.error->host == r.end.host)) return r.end.error;
+        if (r.host_lost && (!own || r.end.error->host_id == r.end.host.id)) return r.end.error;
   if (!worse)
     for (const RankFacts& r : ranks)
       if (died(r)) return death_error(ranks, r);
@@ -437,7 +437,7 @@ std::optional<Error> root_cause(const std::vector<RankFacts>& ranks) {
   if (as_said && !of_other) e.within(rank_list(ranks, {chosen.end.rank}));
   if (!as_said && e.rank < 0) return e;  // nobody is at fault
   if (e.rank < 0) e.rank = chosen.end.rank;
-  if (e.host.empty()) e.host = chosen.end.host;
+  if (e.host.empty()) e.on(chosen.end.host);
   return e;
 }
 

@@ -37,13 +37,6 @@ constexpr double kLeastWaitTold = 0.5;  // of a job whose time is up
 constexpr double kKillSeconds = 10;     // SIGKILL to gone, at most
 constexpr double kAgentSeconds = 2;     // to hear of it from an agent, which is else let go
 
-// A rank's own word, with the rank that found it.
-Error error_of(const Event& said) {
-  Error error = launcher::decode_error(said.frame.payload);
-  if (error.from < 0) error.from = said.rank;
-  return error;
-}
-
 class TaskJob {
  public:
   TaskJob(const LaunchOptions& options, const TaskSpec& spec, TaskSink& sink,
@@ -69,6 +62,7 @@ class TaskJob {
   void handle_exit(const Event& event);
   void handle_lost(Event& event);
   bool explains_others(int rank) const;
+  Error error_said(const Event& event) const;
   JobNow now() const;
   std::vector<RankFacts> facts() const;
   bool may_shrink() const;
@@ -119,7 +113,7 @@ Status TaskJob::start() {
   config.size = ranks;
   config.verbosity = options_.verbosity;
   config.one_host = job.one_host;
-  config.hosts = job.host_of;
+  config.hosts = job.names();
   COLL_ASSIGN(const TaskSpec spec, settle(job));
   config.task = spec.task->name;
   config.options = spec.options;
@@ -169,7 +163,7 @@ Result<TaskSpec> TaskJob::settle(const StartedJob& job) const {
       const int gpus = job.gpus_of[rank];
       if (gpus == 0 || job.local_rank[rank] < gpus) continue;
       const auto here = std::count(job.host_of.begin(), job.host_of.end(), job.host_of[rank]);
-      COLL_TRY(check_gpus(job.host_of[rank], int(here), gpus, options_.oversubscribe));
+      COLL_TRY(check_gpus(job.host_of[rank].name, int(here), gpus, options_.oversubscribe));
     }
   return settled(spec_, {choice.on_gpus, choice.why, int(job.host_of.size())});
 }
@@ -263,6 +257,15 @@ void TaskJob::end_left_behind() {
 void TaskJob::fail_job(Error error) {
   if (!job_error_) job_error_ = std::move(error);
   trouble(*job_error_);
+}
+
+// A rank's own word, with the rank that found it, and the host of the one that it is about.
+Error TaskJob::error_said(const Event& event) const {
+  Error error = launcher::decode_error(event.frame.payload);
+  if (error.from < 0) error.from = event.rank;
+  if (error.rank >= 0 && size_t(error.rank) < ranks_.size() && !error.host.empty())
+    error.on(ranks_[size_t(error.rank)].end.host);
+  return error;
 }
 
 // Whoever is left has said what it knows, or is stopped and cannot.
@@ -371,14 +374,14 @@ void TaskJob::handle_frame(Event& event) {
     case FrameType::broken:
       if (!options_.shrink || r.broken || r.end.error) break;
       r.order = errors_++;
-      r.broken = members_.why_left(error_of(event));
+      r.broken = members_.why_left(error_said(event));
       lose(*r.broken);
       // It waits; but the job ends.
       if (r.broken && settle_) r.end.error = std::exchange(r.broken, std::nullopt);
       return;
     case FrameType::error:
       if (r.end.error) return;
-      r.end.error = error_of(event);
+      r.end.error = error_said(event);
       r.order = errors_++;
       trouble(*r.end.error);
       return;
@@ -411,7 +414,7 @@ void TaskJob::handle_exit(const Event& event) {
 bool TaskJob::explains_others(int rank) const {
   const std::vector<RankFacts> known = facts();
   if (signal_ != 0 || job_error_ || std::any_of(known.begin(), known.end(), died)) return false;
-  const std::string& host = ranks_[size_t(rank)].end.host;
+  const Host& host = ranks_[size_t(rank)].end.host;
   const auto there = [&](int other) {
     return other >= 0 && size_t(other) < ranks_.size() && ranks_[size_t(other)].end.host == host;
   };
@@ -439,7 +442,7 @@ void TaskJob::handle(Event& event) {
   if (event.kind == EventKind::lost) handle_lost(event);
   if (event.kind != EventKind::line) return;
   last_words_.add(event);
-  const std::string host = remote_ != nullptr ? ranks_[size_t(event.rank)].end.host : "";
+  const std::string host = remote_ != nullptr ? ranks_[size_t(event.rank)].end.host.name : "";
   forward_line(event, options_.tag_output ? rank_tag(event.rank, host) : "");
 }
 

@@ -49,7 +49,7 @@ Result<StartedJob> start_local(const LaunchOptions& options,
   }
   StartedJob job;
   COLL_ASSIGN(job.group, launcher::LocalJob::start(processes));
-  job.host_of.assign(size_t(plan.ranks), base::host_name());
+  job.host_of.assign(size_t(plan.ranks), base::this_host());
   job.gpus_of.assign(size_t(plan.ranks), options.gpus);
   for (int rank = 0; rank < plan.ranks; ++rank) job.local_rank.push_back(rank);
   return job;
@@ -153,7 +153,7 @@ HostGpus gpus_of(const launcher::HostLink& host, const LaunchOptions& options) {
   const launcher::AgentHello& hello = host.hello();
   const kernels::cuda::Launcher& kernels = kernels::cuda::launcher();
   HostGpus gpus;
-  gpus.host = host.spec().name;
+  gpus.host = host.spec().host();
   gpus.usable = kernels.built ? visible_gpus(host, options) : 0;
   gpus.there = std::max(hello.gpus_on_pci, hello.gpus);
   if (!hello.visible.empty()) gpus.visible = hello.visible[0];
@@ -290,7 +290,7 @@ Result<StartedJob> start_on_hosts(const LaunchOptions& options,
     options.talk.note(idle);
   StartedJob job;
   for (const int host : what.placement.host_of) {
-    job.host_of.push_back(pool->host(host).spec().name);
+    job.host_of.push_back(pool->host(host).spec().host());
     job.gpus_of.push_back(visible_gpus(pool->host(host), options));
   }
   for (int host = 0; host < pool->size(); ++host)
@@ -322,6 +322,12 @@ Result<StartedJob> start_on_hosts(const LaunchOptions& options,
 }
 
 }  // namespace
+
+std::vector<std::string> StartedJob::names() const {
+  std::vector<std::string> list;
+  for (const Host& host : host_of) list.push_back(host.name);
+  return list;
+}
 
 bool reads_stdin(const LaunchOptions& options, int rank) {
   return options.stdin_mode == "all" || (options.stdin_mode == "0" && rank == 0);
@@ -361,7 +367,7 @@ void update_hosts(const HostPool& pool, std::vector<HostEnd>& hosts) {
   for (int i = 0; i < pool.size(); ++i) {
     const launcher::HostLink& link = pool.host(i);
     HostEnd& end = hosts[size_t(i)];
-    end.host = link.spec().name;
+    end.host = link.spec().host();
     if (end.bootstrapping < 0 || link.error()) end.phase = launcher::phase_name(link.phase());
     end.client = link.client();
     end.times = link.times();
@@ -391,7 +397,7 @@ std::optional<Error> left_out(const std::vector<HostEnd>& hosts) {
   for (const HostEnd& host : hosts) {
     if (!host.error) continue;
     ++count;
-    names += (names.empty() ? "" : ", ") + host.host;
+    names += (names.empty() ? "" : ", ") + host.host.name;
   }
   if (count == 0) return std::nullopt;
   return Error(ErrorCode::incomplete,
@@ -403,7 +409,7 @@ std::string idle_hosts_note(const std::vector<HostEnd>& hosts, int ranks) {
   size_t idle = 0;
   for (const HostEnd& host : hosts) {
     if (!host.ranks.empty() || host.error) continue;  // those left out have a note of their own
-    if (++idle <= kMostNamed) names += (idle == 1 ? "" : ", ") + host.host;
+    if (++idle <= kMostNamed) names += (idle == 1 ? "" : ", ") + host.host.name;
   }
   if (idle == 0) return "";
   const int all = int(hosts.size());

@@ -18,13 +18,14 @@ namespace collctl::cmd {
 
 struct StartedJob {
   std::unique_ptr<launcher::RankGroup> group;
-  launcher::RemoteJob* remote = nullptr;  // the same, when it is on hosts
-  std::vector<std::string> host_of;       // by rank
-  std::vector<int> local_rank;            // by rank
-  std::vector<int> gpus_of;               // by rank: GPUs of its host; 0: none, or not known
-  std::vector<HostGpus> gpus;             // of hosts with ranks of ours, other than this one
-  bool one_host = true;                   // all ranks are on one
-  std::vector<HostEnd> hosts;             // of a job on hosts: all that were asked for
+  launcher::RemoteJob* remote = nullptr;   // the same, when it is on hosts
+  std::vector<Host> host_of;               // by rank
+  std::vector<std::string> names() const;  // of these hosts, by rank
+  std::vector<int> local_rank;             // by rank
+  std::vector<int> gpus_of;                // by rank: GPUs of its host; 0: none, or not known
+  std::vector<HostGpus> gpus;              // of hosts with ranks of ours, other than this one
+  bool one_host = true;                    // all ranks are on one
+  std::vector<HostEnd> hosts;              // of a job on hosts: all that were asked for
 };
 
 // `program`: null for ranks of ours. The fate of each host stands in `hosts` also on failure.

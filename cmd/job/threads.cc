@@ -76,7 +76,7 @@ void run_rank(Team& team, const TaskContext& context) {
   if (!status) {
     r.end.exit_code = int(status.error().code);
     if (!team.first_error) {
-      team.first_error = runtime::start_aborted(status.error(), rank, r.end.host);
+      team.first_error = runtime::start_aborted(status.error(), rank, r.end.host.name);
       team.failed_ns = now_ns();
     }
     r.end.error = std::move(status.error());
@@ -157,7 +157,7 @@ JobOutcome run_threads(const LaunchOptions& options, const TaskSpec& spec, TaskS
   Watch watch(team, options);
   for (int rank = 0; rank < plan->ranks; ++rank) {
     team.ranks[size_t(rank)].end.rank = rank;
-    team.ranks[size_t(rank)].end.host = base::host_name();
+    team.ranks[size_t(rank)].end.host = base::this_host();
     team.ranks[size_t(rank)].end.pid = ::getpid();
   }
   Status begun;

@@ -72,19 +72,19 @@ static void fields(JsonRecord& io, Baseline& baseline) {
 }
 
 std::string machine_signature(const BenchHeader& header) {
-  std::map<std::string, int> hosts;
+  std::map<std::string, int> machines;
   for (const HostLine& host : header.hosts) {
     std::map<std::string, int> gpus;
     for (const GpuLine& gpu : host.gpus) ++gpus[gpu.name];
     std::string with;
     for (const auto& [name, count] : gpus)
       with += format("{}{} x {}", with.empty() ? "" : ", ", count, name);
-    ++hosts[format("{} on {}", host.ranks.size(), with.empty() ? host.machine : with)];
+    ++machines[format("{} on {}", host.ranks.size(), with.empty() ? host.machine : with)];
   }
   std::string text = format("{} {} rank{}:", header.ranks, header.device == "cpu" ? "CPU" : "GPU",
                             header.ranks == 1 ? "" : "s");
-  for (const auto& [host, count] : hosts)
-    text += count == 1 ? " " + host + ";" : format(" {} hosts with {};", count, host);
+  for (const auto& [machine, count] : machines)
+    text += count == 1 ? " " + machine + ";" : format(" {} hosts with {};", count, machine);
   std::set<std::string> vias;
   for (const LinkLine& link : header.links) vias.insert(link.via);
   std::string via;

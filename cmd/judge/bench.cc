@@ -197,7 +197,7 @@ std::vector<Finding> left_out_findings(const std::vector<HostEnd>& hosts) {
     findings.push_back(
         finding_of("host", kHostLeftOut,
                    format("{} took no part: {}", host.host,
-                          base::without_head(host.error->chain(), host.host + ": "))));
+                          base::without_head(host.error->chain(), host.host.name + ": "))));
     findings.back().at = {.kind = SubjectKind::host, .host = host.host};
   }
   return findings;

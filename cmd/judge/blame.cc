@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "base/format.h"
 
@@ -16,9 +17,9 @@ constexpr double kOneWay = 0.5;  // a part that is bad in one direction, beside 
 // asked is only that the order is right and that a lone bad measurement (kAlarm) weighs less than a
 // culprit.
 double log_prior(const Suspect& part) {
-  const double whole = part.kind == SubjectKind::host   ? 0.01
-                       : part.kind == SubjectKind::link ? 0.002
-                                                        : 0.005;
+  const double whole = part.at.kind == SubjectKind::host   ? 0.01
+                       : part.at.kind == SubjectKind::link ? 0.002
+                                                           : 0.005;
   return std::log(part.way == Way::both ? whole : kOneWay * whole);
 }
 constexpr double kAlarm = 0.01;   // a bad measurement of good parts
@@ -166,10 +167,24 @@ class Search {
 
 }  // namespace
 
+Subject whole_of(Subject at) {
+  if (at.kind == SubjectKind::link &&
+      std::tie(at.peer, at.peer_device) < std::tie(at.host, at.device)) {
+    std::swap(at.host, at.peer);
+    std::swap(at.device, at.peer_device);
+  }
+  return at;
+}
+
+std::string Suspect::name() const {
+  std::string text = subject_name(at);
+  if (way == Way::both || at.kind != SubjectKind::link) return text;
+  return text.replace(text.find(" - "), 3, " -> ");
+}
+
 std::string Suspect::text() const {
-  if (way == Way::both) return name;
-  if (kind == SubjectKind::link) return name;
-  return format("what {} {}", name, way == Way::out ? "sends" : "receives");
+  if (way == Way::both || at.kind == SubjectKind::link) return name();
+  return format("what {} {}", name(), way == Way::out ? "sends" : "receives");
 }
 
 Blame blame(std::span<const Suspect> parts, std::span<const Trial> trials) {
@@ -361,7 +376,7 @@ std::string names_of(const Blamed& one, const Suspects& parts) {
     // A part as a whole says more than a direction of it.
     const bool said = std::any_of(all.begin(), all.end(), [&](int whole) {
       return whole != part && parts[part].way != Way::both && parts[whole].way == Way::both &&
-             parts[whole].kind == parts[part].kind && parts[whole].name == parts[part].whole;
+             parts[whole].at == whole_of(parts[part].at);
     });
     if (!said) names += (names.empty() ? "" : ", ") + parts[part].text();
   }

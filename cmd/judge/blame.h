@@ -28,44 +28,34 @@ enum class Way : uint8_t { both, out, in };
 
 // What can be at fault.
 struct Suspect {
-  SubjectKind kind = SubjectKind::host;
-  std::string name;
-  Way way = Way::both;     // of a link: `out` is from the first end to the second
-  std::string whole = {};  // a direction's: the name of the part as a whole
-  // "node04", "what node04 sends", "node01 -> node04".
+  Subject at;
+  Way way = Way::both;  // of a link: `out` is from `host` to `peer`
+  // "node04", "node01 -> node04".
+  std::string name() const;
+  // The same, "what node04 sends".
   std::string text() const;
 };
 
-// The suspects of some measurements, by name: numbered as they come.
+// Of a link as a whole: its first end first, whichever sends.
+Subject whole_of(Subject at);
+
+// The suspects of some measurements, numbered as they come.
 class Suspects {
  public:
-  // The same number for the same name and way.
-  int add(SubjectKind kind, const std::string& name, Way way = Way::both) {
-    const auto [at, fresh] = index_.try_emplace(std::pair(name, way), int(list_.size()));
-    if (fresh) list_.push_back({kind, name, way, name});
-    return at->second;
+  // The same number for the same part and way. A link with a way is what its `host` sends to its
+  // `peer`; without one it is what lies between the two, whichever comes first.
+  int add(const Subject& part, Way way = Way::both) {
+    const Subject& at = way == Way::both ? whole_of(part) : part;
+    const auto [known, fresh] = index_.try_emplace(std::pair(at, way), int(list_.size()));
+    if (fresh) list_.push_back({at, way});
+    return known->second;
   }
-  // What lies between two ends, whichever comes first.
-  int add_link(const std::string& a, const std::string& b) {
-    return add(SubjectKind::link, link_name(a, b));
-  }
-  // The same, of what goes from one to the other.
-  int add_link_from(const std::string& from, const std::string& to) {
-    const int part = add(SubjectKind::link, from + " -> " + to, Way::out);
-    list_[size_t(part)].whole = link_name(from, to);
-    return part;
-  }
-  static std::string link_name(const std::string& a, const std::string& b) {
-    return std::min(a, b) + " - " + std::max(a, b);
-  }
-  bool contains(const std::string& name) const { return index_.contains({name, Way::both}); }
-  int number(const std::string& name) const { return index_.at({name, Way::both}); }
   const Suspect& operator[](int part) const { return list_[size_t(part)]; }
   std::span<const Suspect> all() const { return list_; }
 
  private:
   std::vector<Suspect> list_;
-  std::map<std::pair<std::string, Way>, int> index_;
+  std::map<std::pair<Subject, Way>, int> index_;
 };
 
 // One measurement. `ratio`: measured over expected, 0 when it broke or never ended.

@@ -8,8 +8,8 @@
 
 namespace collctl::cmd {
 
-std::vector<Culprit> blame_ends(std::span<const EndTrial> trials, std::span<const std::string> ends,
-                                SubjectKind kind, const TrialWords& words) {
+std::vector<Culprit> blame_ends(std::span<const EndTrial> trials, std::span<const Host> ends,
+                                const TrialWords& words) {
   std::vector<Culprit> culprits;
   std::vector<int> tried(ends.size()), failed(ends.size());
   for (const EndTrial& each : trials)
@@ -36,16 +36,21 @@ std::vector<Culprit> blame_ends(std::span<const EndTrial> trials, std::span<cons
   for (const size_t end : order) {
     if (left[end] * 2 < tried[end] || !fails_with_several(end)) continue;
     guilty[end] = true;
-    culprits.push_back({kind, ends[end], double(failed[end]) / tried[end],
-                        format("{} of {} {} with it failed", failed[end], tried[end], words.many)});
+    culprits.push_back({SubjectKind::host, ends[end].name, double(failed[end]) / tried[end],
+                        format("{} of {} {} with it failed", failed[end], tried[end], words.many),
+                        false, ends[end]});
     for (const EndTrial& each : trials)
       if (each.failed && (each.from == end || each.to == end))
         --left[each.from == end ? each.to : each.from];
   }
   for (const EndTrial& each : trials)
     if (each.failed && !guilty[each.from] && !guilty[each.to])
-      culprits.push_back({SubjectKind::link, format("{} -> {}", ends[each.from], ends[each.to]), 1,
-                          format("the {} between them failed", words.one)});
+      culprits.push_back({SubjectKind::link,
+                          format("{} -> {}", ends[each.from], ends[each.to]),
+                          1,
+                          format("the {} between them failed", words.one),
+                          false,
+                          {}});
   return culprits;
 }
 

@@ -17,8 +17,8 @@ struct EndTrial {
 struct TrialWords {
   const char *one, *many;  // "path", "paths"
 };
-// `ends`: their names; `kind`: what they are.
-std::vector<Culprit> blame_ends(std::span<const EndTrial> trials, std::span<const std::string> ends,
-                                SubjectKind kind, const TrialWords& words);
+// `ends`: hosts, each a place of the trials.
+std::vector<Culprit> blame_ends(std::span<const EndTrial> trials, std::span<const Host> ends,
+                                const TrialWords& words);
 
 }  // namespace collctl::cmd

@@ -21,6 +21,14 @@ const char* subject_word(SubjectKind kind) {
   return kSubjectWords[size_t(kind)];
 }
 
+std::string subject_name(const Subject& at) {
+  const auto end = [](const Host& host, const std::string& device) {
+    return device.empty() ? host.name : host.name + " " + device;
+  };
+  const std::string name = end(at.host, at.device);
+  return at.kind == SubjectKind::link ? name + " - " + end(at.peer, at.peer_device) : name;
+}
+
 Finding& Finding::fail(ErrorCode why, std::string in_words, std::string what_to_do) {
   if (status != FindingStatus::fail || base::severity(why) > base::severity(code)) code = why;
   status = FindingStatus::fail;

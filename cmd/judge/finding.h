@@ -22,8 +22,10 @@ inline constexpr int kSubjectKinds = 7;
 const char* subject_word(SubjectKind kind);  // "job", "host", ...: stable
 struct Subject {
   SubjectKind kind = SubjectKind::job;
-  std::string host = {}, device = {};       // a GPU, NIC, interface or file of that host
-  std::string peer = {}, peer_device = {};  // of a link: where it leads
+  Host host = {};
+  std::string device = {};  // a GPU, NIC, interface or file of that host
+  Host peer = {};           // of a link: where it leads
+  std::string peer_device = {};
   int rank = -1, peer_rank = -1;
   auto operator<=>(const Subject&) const = default;
 };
@@ -49,12 +51,16 @@ struct Finding {
   Finding& leave_out(std::string why, std::string what_to_do = {});  // not tested: code 8
 };
 
+// "node04", "node04 eth0", of a link "node01 eth0 - node02 eth0" with the first host first.
+std::string subject_name(const Subject& at);
+
 struct Culprit {
   SubjectKind kind = SubjectKind::host;
   std::string name;
   double confidence = 0;  // failed of tried
   std::string evidence;
   bool unreachable = false;  // could not be asked at all
+  Host host = {};            // itself, or where it is; of links, jobs and launchers: none
 };
 
 }  // namespace collctl::cmd

@@ -11,6 +11,9 @@ namespace {
 void text_or_null(JsonRecord& io, const char* name, std::string& text) {
   if (!io.null(name, text.empty())) io.field(name, text);
 }
+void text_or_null(JsonRecord& io, const char* name, Host& host) {
+  if (!io.null(name, !host.named())) io.field(name, host);
+}
 
 void measured_field(JsonRecord& io, Finding& finding) {
   if (io.reading()) text_or_null(io, "unit", finding.unit);
@@ -66,6 +69,13 @@ void fields(JsonRecord& io, Culprit& culprit) {
   io.field("confidence", culprit.confidence, 0, 1);
   io.field("evidence", culprit.evidence);
   if (io.has("unreachable", culprit.unreachable)) io.field("unreachable", culprit.unreachable);
+  const bool part = culprit.kind == SubjectKind::gpu || culprit.kind == SubjectKind::nic;
+  if (io.has("host", part && culprit.host.named()))
+    io.field("host", culprit.host);
+  else if (io.reading() && culprit.kind == SubjectKind::host)
+    culprit.host = base::saved_host(culprit.name);
+  else if (io.reading() && part)  // reports that do not say it: the name begins with it
+    culprit.host = base::saved_host(culprit.name.substr(0, culprit.name.find(' ')));
 }
 
 static void fields(JsonRecord& io, Reason& reason) {
@@ -102,7 +112,7 @@ Verdict read_verdict(JsonRecord& io, std::optional<Error> error) {
     Finding& finding = findings.emplace_back();
     finding.fail(code_of_reason(reason.code), std::move(reason.message));
     finding.reason = std::move(reason.code);
-    finding.at = {.host = std::move(reason.host), .rank = reason.rank};
+    finding.at = {.host = base::saved_host(reason.host), .rank = reason.rank};
   }
   if (!ok && findings.empty()) findings.emplace_back().fail(ErrorCode::failed, "");
   return {findings, std::move(error)};

@@ -47,19 +47,19 @@ std::vector<Straggler> late_ranks(std::span<const RankWaits> ranks) {
 
 // All ranks of a host that has several, while other hosts' are in time: it is the host.
 void merge_hosts(std::span<const RankWaits> ranks, std::vector<Straggler>& late) {
-  std::map<std::string, int> all, bad;
+  std::map<Host, int> all, bad;
   for (const RankWaits& rank : ranks) ++all[rank.host];
   for (const Straggler& one : late) ++bad[one.at.host];
   if (all.size() < 2) return;
   for (const auto& [host, count] : bad) {
     if (count < 2 || count != all[host]) continue;
-    const std::string name = host;
+    const Host late_host = host;
     const auto first = std::find_if(late.begin(), late.end(),
-                                    [&](const Straggler& one) { return one.at.host == name; });
+                                    [&](const Straggler& one) { return one.at.host == late_host; });
     Straggler merged = *first;
-    merged.at = {.kind = SubjectKind::host, .host = name};
+    merged.at = {.kind = SubjectKind::host, .host = late_host};
     merged.why = format("all its {} ranks were late: {}", count, first->why);
-    std::erase_if(late, [&](const Straggler& one) { return one.at.host == name; });
+    std::erase_if(late, [&](const Straggler& one) { return one.at.host == late_host; });
     late.push_back(std::move(merged));
   }
 }
@@ -97,11 +97,10 @@ std::vector<Straggler> late_links(std::span<const RankWaits> ranks) {
   }
   // Several links with one host in common: that host's network.
   if (late.size() < 2) return late;
-  std::set<std::string> common = {late.front().at.host, late.front().at.peer};
+  std::set<Host> common = {late.front().at.host, late.front().at.peer};
   for (const Straggler& one : late)
-    std::erase_if(common, [&](const std::string& host) {
-      return host != one.at.host && host != one.at.peer;
-    });
+    std::erase_if(common,
+                  [&](const Host& host) { return host != one.at.host && host != one.at.peer; });
   if (common.size() != 1) return late;
   Straggler merged = late.front();
   merged.at = {.kind = SubjectKind::host, .host = *common.begin()};
@@ -125,7 +124,7 @@ std::vector<Straggler> stragglers(std::span<const RankWaits> ranks) {
 
 std::string straggler_name(const Straggler& straggler) {
   const Subject& at = straggler.at;
-  if (at.kind == SubjectKind::host) return "host " + at.host;
+  if (at.kind == SubjectKind::host) return "host " + at.host.name;
   if (at.kind == SubjectKind::link)
     return format("link rank {} (host {}) -> rank {} (host {})", at.rank, at.host, at.peer_rank,
                   at.peer);

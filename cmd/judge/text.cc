@@ -34,7 +34,7 @@ std::string cell_text(const Finding& finding) {
 }
 
 std::string told(const Finding& finding) {
-  const std::string& host = finding.at.host;
+  const std::string& host = finding.at.host.name;
   const bool named = host.empty() || finding.message.find(host) != std::string::npos;
   return named ? finding.message : format("{}: {}", host, finding.message);
 }

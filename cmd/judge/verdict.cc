@@ -48,7 +48,7 @@ Verdict::Verdict(std::span<const Finding> findings, std::optional<Error> error,
     if (error_ && code == ErrorCode::incomplete) continue;
     const std::string word = finding.reason.empty() ? word_of(code) : finding.reason;
     if (listed[word]++ < kMostReasons)
-      reasons_.push_back({word, finding.message, finding.at.host, finding.at.rank});
+      reasons_.push_back({word, finding.message, finding.at.host.name, finding.at.rank});
   }
   if (error_) worsen(*error_);
 }

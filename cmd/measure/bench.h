@@ -168,7 +168,7 @@ struct GpuLine {  // one for each of a host's ranks
   std::string note;         // what throttles it, and its clock; empty: nothing does
 };
 struct HostLine {
-  std::string host;
+  Host host;
   std::vector<int> ranks, devices, pids;
   std::string own_name = {};            // as its kernel calls it, where that is another name
   std::vector<GpuLine> gpus = {};       // of GPU ranks
@@ -225,12 +225,13 @@ struct StartCost {
   uint64_t buffer_bytes = 0;  // buffers that it holds at the end of the run; 0: not known
 };
 struct ThrottledGpu {
-  std::string host, bus_id;
+  Host host;
+  std::string bus_id;
   int rank = -1, device = -1;
   std::string why;  // what throttled it during the run, and its lowest clock then
 };
 struct BusyHost {  // others than the ranks had its processors during the run
-  std::string host;
+  Host host;
   std::string why;
   bool own_limit = false;  // nothing but its own cgroup's quota: the host's fault, no excuse
 };

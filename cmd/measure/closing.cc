@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/format.h"
+#include "runtime/plan/job_hosts.h"
 
 namespace collctl::cmd {
 namespace {
@@ -68,7 +69,7 @@ struct HostWatch {
   base::HostLoad before, after;
   std::map<int, double> own_s;  // by process: ranks may be threads of one
   int ranks = 0;
-  std::string host;
+  Host host;
 };
 
 }  // namespace
@@ -121,18 +122,18 @@ Status send_closing(const ClosingFacts& mine, BenchClosing closing,
     if (mine.waits != nullptr) {
       closing.waits.push_back(WaitWatch::get(reader));
       closing.waits.back().rank = peers[rank].rank;
-      closing.waits.back().host = peers[rank].host;
+      closing.waits.back().host = runtime::host_of(peers[rank]);
     }
     if (!reader.ok() || !reader.at_end())
       return Error{ErrorCode::defect, format("what rank {} says at the end is cut short", rank)};
     if (!clocks.empty())
-      closing.throttled.push_back({peers[rank].host, std::move(bus_id), peers[rank].rank,
-                                   peers[rank].device, std::move(clocks)});
+      closing.throttled.push_back({runtime::host_of(peers[rank]), std::move(bus_id),
+                                   peers[rank].rank, peers[rank].device, std::move(clocks)});
     HostWatch& watch = watches[peers[rank].host_hash];
     if (watch.ranks++ == 0) {
       watch.before = before;
       watch.after = after;
-      watch.host = peers[rank].host;
+      watch.host = runtime::host_of(peers[rank]);
     }
     watch.own_s[peers[rank].pid] = after.own_s - before.own_s;
     closing.costs = closing.costs && own && other;

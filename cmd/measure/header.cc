@@ -12,6 +12,7 @@
 #include "base/number_ranges.h"
 #include "base/processors.h"
 #include "base/wait_policy.h"
+#include "runtime/plan/job_hosts.h"
 
 namespace collctl::cmd {
 namespace {
@@ -145,7 +146,7 @@ std::string note_of(const BenchHeader& header, const std::vector<HostCores>& cor
     if (ranks <= size_t(there)) continue;
     return format("{} ranks share {} core{}{}; times include the turns they take", ranks, there,
                   there == 1 ? "" : "s",
-                  header.hosts.size() == 1 ? "" : " of " + header.hosts[h].host);
+                  header.hosts.size() == 1 ? "" : " of " + header.hosts[h].host.name);
   }
   return "";
 }
@@ -175,7 +176,7 @@ Result<BenchHeader> gather_header(const RankSettings& settings, const HeaderFact
     const transport::PeerInfo& peer = peers[rank];
     const auto [at, fresh] = lines.emplace(peer.host_hash, header.hosts.size());
     if (fresh) {
-      header.hosts.emplace_back().host = peer.host;
+      header.hosts.emplace_back().host = runtime::host_of(peer);
       cores.emplace_back();
     }
     COLL_ASSIGN(RankSays said, read_rank(int(rank), all[rank], on_gpus, cores[at->second], links));
@@ -186,7 +187,8 @@ Result<BenchHeader> gather_header(const RankSettings& settings, const HeaderFact
     line.devices.push_back(peer.device);
     line.pids.push_back(peer.pid);
     if (line.machine.empty()) line.machine = std::move(said.machine);
-    if (said.own_name != line.host) line.own_name = std::move(said.own_name);
+    const bool other = said.own_name != line.host.name;  // as typed
+    if (other) line.own_name = std::move(said.own_name);
     line.wakeup_us = std::max(line.wakeup_us, said.wakeup_us);
     if (on_gpus) line.gpus.push_back(std::move(said.gpu));
   }
@@ -206,7 +208,7 @@ Result<BenchHeader> gather_header(const RankSettings& settings, const HeaderFact
         if (std::any_of(members.begin(), members.end(), [&](int rank) {
               return std::find(host.ranks.begin(), host.ranks.end(), rank) != host.ranks.end();
             }))
-          line.hosts.push_back(host.host);
+          line.hosts.push_back(host.host.name);
     }
   header.note = note_of(header, cores);
   return header;

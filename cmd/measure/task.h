@@ -43,7 +43,8 @@ void fields(base::JsonRecord& io, RankSettings& settings);
 // --on-loss shrink: ranks that a job has lost for one reason.
 struct LostRanks {
   std::vector<int> ranks;  // by the job's numbers, as everywhere in reports
-  std::string host, why, remedy;
+  Host host;
+  std::string why, remedy;
 };
 // They are lost; the others go on.
 struct Shrunk {

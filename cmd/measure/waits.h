@@ -20,7 +20,7 @@ struct PeerWaits {
 };
 struct RankWaits {
   int rank = 0;
-  std::string host;
+  Host host;
   double elapsed_us = 0;  // in timed operations
   double waited_us = 0;   // of it
   double away_us = 0;     // of the rest: without a processor although it could have gone on

@@ -12,7 +12,7 @@
 #include "cmd/rails/pair.h"
 #include "runtime/bootstrap/interfaces.h"
 #include "runtime/links/proxy.h"
-#include "runtime/plan/shape.h"
+#include "runtime/plan/job_hosts.h"
 #include "runtime/request/settings.h"
 #include "transport/net/ib/settings.h"
 
@@ -22,14 +22,6 @@ namespace {
 
 constexpr size_t kMostCells = kMostRailNics * kMostRailNics;
 constexpr size_t kMostRailsText = 8192;
-
-// Hosts of ranks that others started go by their own names, which may be alike ("localhost").
-void tell_apart(std::vector<RailHost>& hosts) {
-  std::map<std::string, int> of_name;
-  for (const RailHost& host : hosts) ++of_name[host.host];
-  for (RailHost& host : hosts)
-    if (of_name[host.host] > 1) host.host += format("@rank{}", host.rank);
-}
 
 void write(ByteWriter& w, const RailPair& pair) {
   w.put(int32_t(pair.from)).put(int32_t(pair.to)).put(uint32_t(pair.cells.size()));
@@ -117,6 +109,7 @@ struct Rails::State {
   std::vector<uint8_t> memory;
   RailMatrix matrix;
   std::vector<base::Address> beside_rdma;  // by host: where connections beside RDMA arrive
+  HostGroups groups;                       // ranks by host
   std::vector<int> acting;                 // ranks, by host
   int self = -1;                           // index of the host that this rank acts for
   bool all_done = false;                   // with the round, as of the last beat
@@ -213,7 +206,7 @@ Status Rails::State::gather_hosts() {
       return Error(ErrorCode::lost, format("rank {} does not say what its host is", rank))
           .blame(int(rank));
   }
-  const HostGroups groups = group_by_host(hashes);
+  groups = group_by_host(hashes);
   matrix.one_host = groups.size() == 1;
   if (matrix.one_host)
     acting = {groups[0][0], groups[0][1]};
@@ -247,7 +240,7 @@ Status Rails::State::gather_nics() {
   std::optional<Error> failed;
   if (self >= 0) {
     RailHost host;
-    host.host = base::host_name();
+    host.host = base::this_host();
     host.rank = options.rank;
     host.hash = base::host_hash(options.id.hash());
     host.network_namespace = base::network_namespace();
@@ -256,7 +249,7 @@ Status Rails::State::gather_nics() {
         devices);
     const base::Address at = listeners[0]->address();
     if (found) found = listen(host);
-    if (!found) return std::move(found.error()).within(host.host);
+    if (!found) return std::move(found.error()).within(host.host.name);
     at.write(w);
     w.put_rest(encode(host));
     memory.resize(RailPath::memory_bytes(options.message_bytes));
@@ -274,7 +267,12 @@ Status Rails::State::gather_nics() {
     if (!host) return std::move(host.error()).blame(rank);
     matrix.hosts.push_back(std::move(*host));
   }
-  if (!matrix.one_host) tell_apart(matrix.hosts);
+  std::vector<Host> told(size_t(options.size));
+  for (size_t i = 0; i < acting.size(); ++i)
+    for (const int32_t rank : groups[matrix.one_host ? 0 : i])
+      told[size_t(rank)] = matrix.hosts[i].host;
+  const std::vector<Host> hosts = job_hosts(told, groups);
+  for (size_t i = 0; i < acting.size(); ++i) matrix.hosts[i].host = hosts[size_t(acting[i])];
   return {};
 }
 

@@ -138,7 +138,8 @@ RailNic read_nic(ByteReader& r) {
 Bytes encode(const RailHost& host) {
   ByteWriter w;
   w.put(host.rank).put(host.hash).put(host.network_namespace);
-  write(w, host.host);
+  w.put(int32_t(host.host.id));
+  write(w, host.host.name);
   write(w, host.why_no_rdma);
   w.put(uint32_t(host.unused.size()));
   for (const std::string& text : host.unused) write(w, text);
@@ -153,7 +154,8 @@ Result<RailHost> decode_rail_host(ByteView bytes) {
   host.rank = r.get<int32_t>();
   host.hash = r.get<uint64_t>();
   host.network_namespace = r.get<uint64_t>();
-  host.host = r.get_string(kMostWord);
+  host.host.id = HostId(r.get<int32_t>());
+  host.host.name = r.get_string(kMostWord);
   host.why_no_rdma = r.get_string(kMostWord);
   const auto unused = r.get<uint32_t>();
   if (unused > kMostUnused) r.fail();

@@ -27,7 +27,7 @@ struct RailNic {
 };
 
 struct RailHost {
-  std::string host;
+  Host host;
   int32_t rank = -1;  // that acts for it
   uint64_t hash = 0;  // equal for ranks of one host
   uint64_t network_namespace = 0;

@@ -31,7 +31,8 @@ PeerInfo peer_info(const RailHost& host, const RailNic& nic, const base::Address
                                                                : transport::kNetInfiniBand;
   info.net_address = at.storage;
   info.net_address_length = uint32_t(at.length);
-  host.host.copy(info.host, sizeof info.host - 1);
+  info.host_id = int32_t(host.host.id);
+  host.host.name.copy(info.host, sizeof info.host - 1);
   return info;
 }
 

@@ -16,19 +16,15 @@ constexpr double kResent = 0.05, kResentOfUsual = 4;
 // of these.
 constexpr double kOfPort = 0.5;
 
-std::string nic_name(const RailsHost& host, size_t nic) {
-  return host.host + " " + host.nics[nic].name;
-}
-
 const char* remedy_for(const Suspect& part) {
-  if (part.kind != SubjectKind::link && part.way == Way::out)
+  if (part.at.kind != SubjectKind::link && part.way == Way::out)
     return "look at its transmit side, as what it receives is good: ethtool -S (tx errors, "
            "pauses), "
            "tc qdisc, cable, the receiving side of its switch port";
-  if (part.kind != SubjectKind::link && part.way == Way::in)
+  if (part.at.kind != SubjectKind::link && part.way == Way::in)
     return "look at its receive side, as what it sends is good: ethtool -S (rx errors, drops), "
            "firewall, cable, the sending side of its switch port";
-  switch (part.kind) {
+  switch (part.at.kind) {
     case SubjectKind::host:
       return "look at its NICs, cables, switch ports, routes and firewall: collctl doctor -H, "
              "ethtool -S, ibstat";
@@ -49,7 +45,8 @@ PathTrials::PathTrials(const RailsReport& report, bool rail_only,
       rail_only_(rail_only),
       below_(below),
       most_resent_(std::max(kResent, kResentOfUsual * usual_resent(report, rail_only))) {
-  for (const RailsHost& host : report.hosts) parts_.add(SubjectKind::host, host.host);
+  for (const RailsHost& host : report.hosts)
+    parts_.add({.kind = SubjectKind::host, .host = host.host});
   std::map<std::pair<int, int>, size_t> place;
   for (size_t p = 0; p < report.pairs.size(); ++p)
     place[{report.pairs[p].from, report.pairs[p].to}] = p;
@@ -80,13 +77,18 @@ std::vector<int> PathTrials::parts_of(const RailAt& at, bool back) {
   std::vector<int> parts;
   if (!report_.one_host) {
     parts = {std::min(pair.from, pair.to), std::max(pair.from, pair.to)};
-    parts.push_back(parts_.add(SubjectKind::host, from.host, Way::out));
-    parts.push_back(parts_.add(SubjectKind::host, to.host, Way::in));
+    parts.push_back(parts_.add({.kind = SubjectKind::host, .host = from.host}, Way::out));
+    parts.push_back(parts_.add({.kind = SubjectKind::host, .host = to.host}, Way::in));
   }
   add_nic(parts, from, out, Way::out);
   add_nic(parts, to, in, Way::in);
-  parts.push_back(parts_.add_link(nic_name(from, out), nic_name(to, in)));
-  parts.push_back(parts_.add_link_from(nic_name(from, out), nic_name(to, in)));
+  const Subject link{.kind = SubjectKind::link,
+                     .host = from.host,
+                     .device = from.nics[out].name,
+                     .peer = to.host,
+                     .peer_device = to.nics[in].name};
+  parts.push_back(parts_.add(link));
+  parts.push_back(parts_.add(link, Way::out));
   // The two NICs of a loop may be one.
   std::sort(parts.begin() + (report_.one_host ? 0 : 2), parts.end());
   parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
@@ -125,8 +127,9 @@ void PathTrials::add_cell(const RailAt& at, const RailResult& cell, double usual
 // The NIC of a host that has one is the host: no measurement tells them apart.
 void PathTrials::add_nic(std::vector<int>& parts, const RailsHost& host, size_t nic, Way way) {
   if (host.nics.size() < 2 && !report_.one_host) return;
-  parts.push_back(parts_.add(SubjectKind::nic, nic_name(host, nic)));
-  parts.push_back(parts_.add(SubjectKind::nic, nic_name(host, nic), way));
+  const Subject at{.kind = SubjectKind::nic, .host = host.host, .device = host.nics[nic].name};
+  parts.push_back(parts_.add(at));
+  parts.push_back(parts_.add(at, way));
 }
 
 // Nobody can say which of two hosts it is, however often they are asked.
@@ -184,23 +187,22 @@ PathBlame path_blame(const PathTrials& paths, const Blame& found) {
     const std::string counts =
         format("{} of {} measurements through it are bad{}", one.bad, one.tried,
                one.intermittent ? ", the others good: it comes and goes" : "");
-    const bool is_link = part.kind == SubjectKind::link;
+    const bool is_link = part.at.kind == SubjectKind::link;
     const char* way = is_link || part.way == Way::both ? ""
                       : part.way == Way::out           ? "what it sends: "
                                                        : "what it receives: ";
     const std::string evidence =
         format("{}{}: {} ({})", way, counts, what, paths.examples(one.part));
-    finding.at.kind = part.kind;
-    const size_t blank = part.name.find(' ');
-    if (!is_link) finding.at.host = part.name.substr(0, blank);
-    if (part.kind == SubjectKind::nic) finding.at.device = part.name.substr(blank + 1);
+    finding.at.kind = part.at.kind;
+    if (!is_link) finding.at = part.at;
     finding.fail(ErrorCode::failed,
-                 format("{} {}: {}", subject_word(part.kind), part.name, evidence),
+                 format("{} {}: {}", subject_word(part.at.kind), part.name(), evidence),
                  remedy_for(part));
     if (part.way != Way::both && !is_link)
       finding.reason = part.way == Way::out ? "sends" : "receives";
-    out.culprits.push_back({finding.at.kind, part.name,
-                            one.tried == 0 ? 0 : double(one.bad) / one.tried, evidence, false});
+    out.culprits.push_back({finding.at.kind, part.name(),
+                            one.tried == 0 ? 0 : double(one.bad) / one.tried, evidence, false,
+                            finding.at.host});
   }
   return out;
 }

@@ -46,7 +46,7 @@ struct RailsNic {
   std::vector<RailsGid> gids = {};
 };
 struct RailsHost {
-  std::string host;
+  Host host;
   std::vector<RailsNic> nics;
   std::vector<std::string> unused;
   std::string why_no_rdma;

@@ -108,7 +108,7 @@ std::string one_matrix(const RailsReport& report, const RailsFindings& found, si
   for (const RailsHost& host : report.hosts) {
     matrix.rows.cells.push_back(format("{} {}", host.host, host.nics[0].name));
     TableColumn& column = matrix.columns.emplace_back();
-    column.title = host.host;
+    column.title = host.host.name;
     column.cells.assign(report.hosts.size(), "-");
   }
   for (size_t p = 0; p < report.pairs.size(); ++p) {
@@ -128,7 +128,7 @@ std::string one_matrix(const RailsReport& report, const RailsFindings& found, si
 std::string table(const BothWays& pair, size_t width) {
   const auto &rows = pair.from().nics, &columns = pair.to().nics;
   TextMatrix matrix{.indent = "  ", .rows = {.left = true}, .columns = {}};
-  matrix.rows.title = pair.from().host + " \\ " + pair.to().host;
+  matrix.rows.title = pair.from().host.name + " \\ " + pair.to().host.name;
   for (const RailsNic& nic : rows) matrix.rows.cells.push_back(nic.name);
   for (size_t j = 0; j < columns.size(); ++j) {
     TableColumn& column = matrix.columns.emplace_back();
@@ -262,7 +262,7 @@ PathMatrix rails_paths(const RailsReport& report, const RailsFindings& found) {
     first.push_back(report.one_host ? 0 : paths.ends.size());
     if (report.one_host && h > 0) continue;
     for (const RailsNic& nic : report.hosts[h].nics)
-      paths.ends.push_back(report.hosts[h].host + " " + nic.name);
+      paths.ends.push_back({report.hosts[h].host, nic.name});
     if (!report.hosts[h].busy.empty()) paths.busy.push_back(report.hosts[h].host);
   }
   paths.GBps.assign(paths.ends.size(), std::vector<double>(paths.ends.size(), kNotTried));
@@ -281,7 +281,7 @@ Document rails_document(const RailsReport& report, const RailsFindings& found,
                         const Verdict& verdict, std::string json) {
   const size_t hosts = report.one_host ? 1 : report.hosts.size();
   const std::string title =
-      hosts == 1 ? report.hosts[0].host : format("{} hosts", report.hosts.size());
+      hosts == 1 ? report.hosts[0].host.name : format("{} hosts", report.hosts.size());
   return {.title = "collctl rails: " + title,
           .json = std::move(json),
           .rows = "checks",

@@ -119,7 +119,7 @@ std::string title_of(const BenchReport& report) {
   title += format(": {} {} {}{}", report.header->ranks,
                   report.header->device == "cuda" ? "GPU" : "CPU", one ? "rank" : "ranks",
                   report.header->hosts.size() == 1
-                      ? " on " + report.header->hosts[0].host
+                      ? " on " + report.header->hosts[0].host.name
                       : format(" on {} hosts", report.header->hosts.size()));
   return title;
 }

@@ -95,7 +95,7 @@ void Diff::pair_up(const Figures& before, const Figures& after) {
     }
     const Figure& now = at->second;
     // A path that had nothing before cannot have less.
-    if (old.number <= 0 || (now.number <= 0 && old.from.empty())) continue;
+    if (old.number <= 0 || (now.number <= 0 && !old.from.named())) continue;
     Row row{.key = key, .was = old, .is = now};
     row.ratio = old.less_is_better() ? old.number / now.number : now.number / old.number;
     row.spoilt = old.spoilt || now.spoilt;
@@ -144,9 +144,9 @@ void Diff::fold(std::string name, const std::vector<Row*>& rows) {
 
 // Slower paths of one direction are one line where they are most of a host's.
 void Diff::fold_paths() {
-  std::map<std::pair<std::string, bool>, std::vector<Row*>> all;
+  std::map<std::pair<Host, bool>, std::vector<Row*>> all;
   for (Row& row : rows_) {
-    if (row.was.from.empty()) continue;
+    if (!row.was.from.named()) continue;
     all[{row.was.from, true}].push_back(&row);
     all[{row.was.to, false}].push_back(&row);
   }
@@ -229,7 +229,7 @@ std::string Diff::table() const {
   for (const Row& row : rows_) {
     // Only those of many paths that changed.
     const char* how = change(row.ratio, row.slower);
-    if (row.folded || row.spoilt > row.slower || (!row.was.from.empty() && *how == 0)) continue;
+    if (row.folded || row.spoilt > row.slower || (row.was.from.named() && *how == 0)) continue;
     add(row.key.first, size_text(row.key), row.was.number, row.is.number, row.ratio, how,
         row.was.unit);
   }
@@ -242,7 +242,7 @@ std::string Diff::counts() const {
   double logs = 0, least = below_;
   std::string widest;
   for (const Row& row : rows_) {
-    paths += !row.was.from.empty() && !row.spoilt && *change(row.ratio, row.slower) == 0;
+    paths += row.was.from.named() && !row.spoilt && *change(row.ratio, row.slower) == 0;
     spoilt += row.spoilt;
     logs += std::log(std::max(row.ratio, kLeastRatio));
     if (!row.spoilt && row.limit < least) {

@@ -234,6 +234,7 @@ void error_fields(JsonRecord& io, Error& error, int& exit_code) {
   io.field("hint", error.hint);
   if (io.has("rank", error.rank >= 0)) io.field("rank", error.rank);
   io.unless_empty("host", error.host);
+  if (io.reading()) error.on(base::saved_host(error.host));
   if (io.has("signal", error.signal != 0)) io.field("signal", error.signal);
 }
 

@@ -33,11 +33,11 @@ void add_timing(Figures& figures, const FigureKey& key, const Timing& timing, bo
 }
 
 std::string where(const Subject& at) {
-  std::string text = at.host;
+  std::string text = at.host.name;
   if (!at.device.empty()) text += (text.empty() ? "" : " ") + at.device;
   if (at.rank >= 0) text += format("{}rank {}", text.empty() ? "" : " ", at.rank);
-  if (at.peer.empty()) return text;
-  return text + " -> " + at.peer + (at.peer_device.empty() ? "" : " " + at.peer_device);
+  if (!at.peer.named()) return text;
+  return text + " -> " + at.peer.name + (at.peer_device.empty() ? "" : " " + at.peer_device);
 }
 
 }  // namespace
@@ -73,15 +73,14 @@ Figures figures_of(const ComparedRun& run, bool choices) {
 
 Figures path_figures(const PathMatrix& paths) {
   Figures figures;
-  const auto host_of = [](const std::string& end) { return end.substr(0, end.find(' ')); };
-  const auto busy = [&](const std::string& host) {
+  const auto busy = [&](const Host& host) {
     return std::find(paths.busy.begin(), paths.busy.end(), host) != paths.busy.end();
   };
   for (size_t i = 0; i < paths.ends.size(); ++i)
     for (size_t j = 0; j < paths.ends.size(); ++j) {
       if (paths.GBps[i][j] == kNotTried) continue;
-      const std::string from = host_of(paths.ends[i]), to = host_of(paths.ends[j]);
-      figures[{format("path {} -> {}", paths.ends[i], paths.ends[j]), 0}] = {
+      const Host &from = paths.ends[i].host, &to = paths.ends[j].host;
+      figures[{format("path {} -> {}", paths.ends[i].text(), paths.ends[j].text()), 0}] = {
           .number = paths.GBps[i][j],
           .unit = "GB/s",
           .kind = "paths",

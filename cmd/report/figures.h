@@ -11,11 +11,11 @@ namespace collctl::cmd {
 
 struct Figure {
   double number = 0;
-  std::string unit;                // GB/s, us
-  std::string kind = {};           // figures of one kind scatter alike: sizes, hosts, paths
-  std::string from = {}, to = {};  // hosts of a path
-  bool spoilt = false;             // others had its host meanwhile
-  bool once = false;               // of a single event that takes microseconds: no speed
+  std::string unit;         // GB/s, us
+  std::string kind = {};    // figures of one kind scatter alike: sizes, hosts, paths
+  Host from = {}, to = {};  // of a path
+  bool spoilt = false;      // others had its host meanwhile
+  bool once = false;        // of a single event that takes microseconds: no speed
   bool less_is_better() const { return unit == "us"; }
 };
 // By what was measured, then by size; sizes of one kind stay together.

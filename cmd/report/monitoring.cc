@@ -27,10 +27,10 @@ std::string case_name(const Finding& finding) {
   const size_t slash = finding.name.find('/');
   std::string name = slash == std::string::npos ? finding.name : finding.name.substr(slash + 1);
   const Subject& at = finding.at;
-  for (const std::string* part : {&at.host, &at.device})
+  for (const std::string* part : {&at.host.name, &at.device})
     if (!part->empty()) name += " " + *part;
   if (at.rank >= 0) name += format(" rank {}", at.rank);
-  if (!at.peer.empty()) name += " -> " + at.peer + (at.peer_device.empty() ? "" : " ");
+  if (at.peer.named()) name += " -> " + at.peer.name + (at.peer_device.empty() ? "" : " ");
   return name + at.peer_device;
 }
 
@@ -78,12 +78,12 @@ std::vector<Finding> cases_of(const Judgement& judged) {
   Finding all{.name = "verdict"};
   if (const auto& error = judged.verdict.error()) {
     all.fail(error->code, error->chain(), error->hint);
-    all.at.host = error->host;
+    all.at.host = error->where();
     cases.push_back(all);
   }
   for (const Reason& reason : judged.verdict.reasons()) {
     Finding& one = cases.emplace_back(Finding{.name = "verdict"});
-    one.at.host = reason.host;
+    one.at.host = base::saved_host(reason.host);
     one.reason = reason.code;
     one.fail(code_of_reason(reason.code), reason.message);
   }
@@ -152,23 +152,23 @@ std::string prometheus_of(const Document& document) {
   };
   for (const auto& row : document.hosts.rows) host_ok.values[host_label(row.front())] = 1;
   for (const Finding& finding : judged.checks) {
-    const std::string host = host_label(finding.at.host);
+    const std::string host = host_label(finding.at.host.name);
     const std::string check = host + "," + label("check", finding.name);
     ++checks.values[check + "," + label("status", status_word(finding.status))];
-    if (!finding.at.host.empty() && finding.at.kind != SubjectKind::link) {
+    if (finding.at.host.named() && finding.at.kind != SubjectKind::link) {
       const double now = finding.status == FindingStatus::fail ? 0 : 1;
       const auto known = host_ok.values.emplace(host, now).first;
       known->second = std::min(known->second, now);
     }
     // Of paths there are too many.
-    if (finding.measured.empty() || finding.unit.empty() || !finding.at.peer.empty()) continue;
+    if (finding.measured.empty() || finding.unit.empty() || finding.at.peer.named()) continue;
     measured.values[check + "," + label("device", finding.at.device) + "," +
                     label("unit", finding.unit)] = std::strtod(finding.measured.c_str(), nullptr);
   }
   for (const Culprit& culprit : judged.culprits) {
     culprits.values[report + "," + label("kind", subject_word(culprit.kind)) + "," +
                     label("name", culprit.name)] = culprit.confidence;
-    if (culprit.kind == SubjectKind::host) host_ok.values[host_label(culprit.name)] = 0;
+    if (culprit.kind == SubjectKind::host) host_ok.values[host_label(culprit.host.name)] = 0;
   }
   std::string text;
   for (const Metric* metric : {&ok, &code, &host_ok, &checks, &measured, &culprits})

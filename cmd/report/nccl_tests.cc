@@ -46,7 +46,8 @@ std::string titles_there(const char* size, const char* count, const char* type, 
 
 struct RankThere {
   int device = 0, pid = 0, group = 0;
-  std::string host, bus, name;
+  Host host;
+  std::string bus, name;
 };
 
 std::vector<RankThere> ranks_in_order(const BenchHeader& header) {

@@ -145,9 +145,9 @@ std::string findings_html(const Judgement& judged) {
 // host that it starts from.
 HostTable hosts_by_checks(const std::vector<Finding>& checks) {
   HostTable made;
-  std::vector<std::string> hosts;
-  std::map<std::pair<std::string, std::string>, FindingStatus> worst;
-  const auto add = [](std::vector<std::string>& list, const std::string& name) {
+  std::vector<Host> hosts;
+  std::map<std::pair<Host, std::string>, FindingStatus> worst;
+  const auto add = [](auto& list, const auto& name) {
     if (std::find(list.begin(), list.end(), name) == list.end()) list.push_back(name);
   };
   const auto rank = [](FindingStatus status) {
@@ -157,16 +157,16 @@ HostTable hosts_by_checks(const std::vector<Finding>& checks) {
                                                  : 0;
   };
   for (const Finding& finding : checks) {
-    if (finding.at.host.empty()) continue;
+    if (!finding.at.host.named()) continue;
     if (finding.status == FindingStatus::not_tested && finding.code == ErrorCode{}) continue;
     add(hosts, finding.at.host);
     add(made.checks, finding.name);
     const auto at = worst.try_emplace({finding.at.host, finding.name}, finding.status).first;
     if (rank(finding.status) > rank(at->second)) at->second = finding.status;
   }
-  for (const std::string& host : hosts) {
+  for (const Host& host : hosts) {
     std::vector<std::string>& row = made.rows.emplace_back();
-    row.push_back(host);
+    row.push_back(host.name);
     for (const std::string& check : made.checks) {
       const auto at = worst.find({host, check});
       row.push_back(at == worst.end()                   ? "-"

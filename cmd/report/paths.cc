@@ -45,9 +45,20 @@ std::vector<size_t> ends_to_draw(const PathMatrix& paths) {
 }  // namespace
 
 void fields(JsonRecord& io, PathMatrix& paths) {
-  io.field("ends", paths.ends);
+  io.list("ends", paths.ends, [&](PathEnd& end) {
+    std::string text = end.text();
+    io.field("ends", text);
+    if (!io.reading()) return;
+    const size_t blank = text.find(' ');
+    end.host = base::saved_host(text.substr(0, blank));
+    end.nic = blank == std::string::npos ? "" : text.substr(blank + 1);
+  });
   io.field("GBps", paths.GBps, JsonRecord::kMostEntries);
-  if (io.has("busy", !paths.busy.empty())) io.field("busy", paths.busy);
+  if (io.has("busy", !paths.busy.empty()))
+    io.list("busy", paths.busy, [&](Host& host) {
+      io.field("busy", host.name);
+      if (io.reading()) host = base::saved_host(host.name);
+    });
   const size_t count = paths.ends.size();
   const auto fits = [&](const std::vector<double>& row) { return row.size() == count; };
   if (io.status() &&
@@ -57,12 +68,12 @@ void fields(JsonRecord& io, PathMatrix& paths) {
 
 void add_paths(PathMatrix& paths, const PathMatrix& more) {
   std::vector<size_t> place;
-  for (const std::string& end : more.ends) {
+  for (const PathEnd& end : more.ends) {
     const auto known = std::find(paths.ends.begin(), paths.ends.end(), end);
     place.push_back(size_t(known - paths.ends.begin()));
     if (known == paths.ends.end()) paths.ends.push_back(end);
   }
-  for (const std::string& host : more.busy)
+  for (const Host& host : more.busy)
     if (std::find(paths.busy.begin(), paths.busy.end(), host) == paths.busy.end())
       paths.busy.push_back(host);
   paths.GBps.resize(paths.ends.size());
@@ -85,8 +96,8 @@ std::string paths_svg(const std::string& title, const PathMatrix& paths) {
     map.title += format(" (the worst {} of {} ends)", drawn.size(), paths.ends.size());
   bool tried = false;
   for (const size_t from : drawn) {
-    map.rows.push_back(paths.ends[from]);
-    map.columns.push_back(paths.ends[from]);
+    map.rows.push_back(paths.ends[from].text());
+    map.columns.push_back(map.rows.back());
     for (const size_t to : drawn) {
       HeatCell& cell = map.cells.emplace_back();
       const double value = paths.GBps[from][to];
@@ -95,7 +106,7 @@ std::string paths_svg(const std::string& title, const PathMatrix& paths) {
       cell.value = value;
       cell.fault = value == 0;
       if (value == 0) cell.word = "X";
-      cell.tip = format("{} to {}: {}", paths.ends[from], paths.ends[to],
+      cell.tip = format("{} to {}: {}", paths.ends[from].text(), paths.ends[to].text(),
                         value == 0 ? "nothing passes" : four_digits(value) + " GB/s");
     }
   }

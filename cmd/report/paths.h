@@ -8,10 +8,17 @@
 namespace collctl::cmd {
 
 inline constexpr double kNotTried = -1;
+struct PathEnd {
+  Host host;
+  std::string nic;
+  // "node01 eth0"
+  std::string text() const { return nic.empty() ? host.name : host.name + " " + nic; }
+  bool operator==(const PathEnd&) const = default;
+};
 struct PathMatrix {
-  std::vector<std::string> ends;          // "node01 eth0"
+  std::vector<PathEnd> ends;
   std::vector<std::vector<double>> GBps;  // by sender, then by receiver; 0: nothing passes
-  std::vector<std::string> busy = {};     // hosts that others had meanwhile
+  std::vector<Host> busy = {};            // hosts that others had meanwhile
 };
 // Reading fails unless it is square.
 void fields(JsonRecord& io, PathMatrix& paths);

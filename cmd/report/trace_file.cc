@@ -35,7 +35,7 @@ std::map<int, int> hosts_of(const BenchHeader& header) {
 std::string trace_header(const BenchHeader& header) {
   std::string text = "[\n";
   for (size_t h = 0; h < header.hosts.size(); ++h) {
-    text += named("process_name", int(h), 0, "host " + header.hosts[h].host);
+    text += named("process_name", int(h), 0, "host " + header.hosts[h].host.name);
     for (const int rank : header.hosts[h].ranks)
       text += named("thread_name", int(h), rank, format("rank {}", rank));
   }

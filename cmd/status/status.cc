@@ -19,7 +19,7 @@ constexpr double kEachDoorSeconds = 2.5;  // of several
 constexpr double kLeastWait = 0.1;        // waits for a peer that are told below the table
 
 size_t hosts_of(const JobNow& job) {
-  std::set<std::string> hosts;
+  std::set<Host> hosts;
   for (const RankNow& rank : job.ranks) hosts.insert(rank.host);
   return hosts.size();
 }
@@ -96,7 +96,7 @@ std::string status_text(const JobNow& job) {
   for (const RankNow& rank : job.ranks) {
     size_t c = 0;
     columns[c++].cells.push_back(std::to_string(rank.rank));
-    columns[c++].cells.push_back(rank.host);
+    columns[c++].cells.push_back(rank.host.name);
     columns[c++].cells.push_back(std::to_string(rank.pid));
     columns[c++].cells.push_back(rank.phase.empty() ? "-" : rank.phase);
     columns[c++].cells.push_back(process_of(rank));

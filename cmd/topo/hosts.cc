@@ -46,7 +46,7 @@ void fields(JsonRecord& io, Answer& answer) {
 std::string names_of(const std::vector<HostTopology>& hosts, const std::vector<int>& group) {
   std::string text;
   for (size_t i = 0; i < group.size() && i < kMostNames; ++i)
-    text += (i > 0 ? ", " : "") + hosts[size_t(group[i])].host;
+    text += (i > 0 ? ", " : "") + hosts[size_t(group[i])].host.name;
   return group.size() > kMostNames ? format("{} and {} more", text, group.size() - kMostNames)
                                    : text;
 }
@@ -77,7 +77,7 @@ std::string odd_text(const std::vector<HostTopology>& hosts, const std::vector<i
   const auto list = differences_of(hosts[size_t(usual.front())], hosts[size_t(odd.front())]);
   std::string text = painted(names_of(hosts, odd), "1", style) +
                      format(": {} from {}\n", counted(list.size(), "difference"),
-                            hosts[size_t(usual.front())].host);
+                            hosts[size_t(usual.front())].host.name);
   const size_t shown = style.unfold ? list.size() : std::min(list.size(), kMostDifferences);
   for (size_t i = 0; i < shown; ++i)
     text += "  " + painted("! " + difference_text(list[i]), "1;31", style) + "\n";
@@ -122,7 +122,7 @@ Result<TopoView> view_of_answer(const std::string& text, const std::string& host
 Result<std::vector<HostTopology>> ask_topologies(const LaunchOptions& launch) {
   if (launch.hosts.hosts.empty()) {
     std::vector<HostTopology> here(1);
-    here[0].host = base::host_name();
+    here[0].host = base::this_host();
     auto view = read_view(ViewOptions{});
     if (view.ok())
       here[0].view = std::move(*view);
@@ -140,12 +140,12 @@ Result<std::vector<HostTopology>> ask_topologies(const LaunchOptions& launch) {
   std::vector<HostTopology> hosts;
   for (int i = 0; i < questions->pool().size(); ++i) {
     const launcher::HostLink& link = questions->pool().host(i);
-    HostTopology host{link.spec().name, link.error(), {}};
+    HostTopology host{link.spec().host(), link.error(), {}};
     const auto& text = answers[size_t(i)].text;
     if (!host.error && !text) host.error = Error(ErrorCode::lost, "it was not asked");
     if (!host.error && !text->ok()) host.error = text->error();
     if (!host.error) {
-      auto view = view_of_answer(text->value(), host.host);
+      auto view = view_of_answer(text->value(), host.host.name);
       if (view.ok())
         host.view = std::move(*view);
       else
@@ -219,12 +219,12 @@ std::string hosts_text(const std::vector<HostTopology>& hosts,
   }
   std::string ports;
   for (const HostTopology& host : hosts)
-    if (host.view) ports += topo_ports(*host.view, host.host, style.unfold);
+    if (host.view) ports += topo_ports(*host.view, host.host.name, style.unfold);
   if (!ports.empty()) text += "RDMA ports:\n" + ports;
   for (const HostTopology& host : hosts) {
     if (!host.error) continue;
-    text += painted("FAIL " + host.host, "1;31", style) + ": " +
-            plain(base::without_head(host.error->message, host.host + ": ")) + "\n";
+    text += painted("FAIL " + host.host.name, "1;31", style) + ": " +
+            plain(base::without_head(host.error->message, host.host.name + ": ")) + "\n";
     if (!host.error->hint.empty()) text += "  remedy: " + plain(host.error->hint) + "\n";
   }
   return text;
@@ -273,7 +273,7 @@ Status save_hosts(const std::vector<HostTopology>& hosts, const std::string& fol
     return base::errno_error(ErrorCode::unavailable, folder, errno);
   for (const HostTopology& host : hosts)
     if (host.view)
-      COLL_TRY(base::write_file_atomically(file_of_host(folder + "/%h.xml", host.host),
+      COLL_TRY(base::write_file_atomically(file_of_host(folder + "/%h.xml", host.host.name),
                                            topology::write_xml(host.view->system)));
   return {};
 }
@@ -285,7 +285,7 @@ Result<HostsDiff> diff_hosts(const std::vector<HostTopology>& hosts, const std::
   std::optional<HostTopology> usual;
   if (!folder) {
     COLL_ASSIGN(TopoView view, view_of_file(golden));
-    usual = {.host = golden, .error = {}, .view = std::move(view)};
+    usual = {.host = {HostId::none, golden}, .error = {}, .view = std::move(view)};
   }
   HostsDiff made;
   JsonWriter json;
@@ -295,7 +295,7 @@ Result<HostsDiff> diff_hosts(const std::vector<HostTopology>& hosts, const std::
     Finding& finding = made.findings.emplace_back();
     finding.name = "machine";
     finding.at = {.kind = SubjectKind::host, .host = host.host};
-    const std::string own = file_of_host(golden + "/%h.xml", host.host);
+    const std::string own = file_of_host(golden + "/%h.xml", host.host.name);
     std::vector<Difference> list;
     if (host.error) {
       finding.fail(ErrorCode::launch, host.error->chain(), host.error->hint);

@@ -16,7 +16,7 @@ inline constexpr const char* kAskTopology = "topology";
 Result<std::string> topology_answer();
 
 struct HostTopology {
-  std::string host;
+  Host host;
   std::optional<Error> error;  // why there is no view: not reached, or its detection failed
   std::optional<TopoView> view;
   std::vector<topology::NodeGraphs> graphs = {};  // its channels, for the JSON

@@ -88,7 +88,7 @@ Result<int> show_hosts(const ParsedLine& line, LaunchOptions& launch, Console& c
   if (line.has("output"))
     for (const HostTopology& host : hosts)
       if (host.view)
-        COLL_TRY(write_file_atomically(file_of_host(line.text("output"), host.host),
+        COLL_TRY(write_file_atomically(file_of_host(line.text("output"), host.host.name),
                                        topo_svg(*host.view, nullptr)));
   if (line.has("diff")) {
     COLL_ASSIGN(const HostsDiff diff, diff_hosts(hosts, line.text("diff")));

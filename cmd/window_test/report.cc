@@ -227,7 +227,7 @@ std::string window_svg(const WindowReport& report) {
   std::vector<std::string> numbers, names, hosts(ranks);
   for (const HostLine& host : report.header.hosts)
     for (const int rank : host.ranks)
-      if (size_t(rank) < ranks) hosts[size_t(rank)] = host.host;
+      if (size_t(rank) < ranks) hosts[size_t(rank)] = host.host.name;
   for (size_t rank = 0; rank < ranks; ++rank) {
     numbers.push_back(std::to_string(rank));
     names.push_back(numbers.back() + " " + hosts[rank]);

@@ -333,7 +333,10 @@ HostList Reader::finish() {
     for (auto& [name, exclusion] : excluded_)
       exclusion.matches = exclusion.matches || hosts->contains(name);
   for (HostSpec& host : hosts_.take())
-    if (excluded_.count(host.name) == 0) list.hosts.push_back(std::move(host));
+    if (excluded_.count(host.name) == 0) {
+      host.id = HostId(int32_t(list.hosts.size()));
+      list.hosts.push_back(std::move(host));
+    }
   for (const Warning& warning : warnings_)
     list.warnings.push_back(format("{}: {} has no effect here, ignored{}", warning.where,
                                    warning.kind,

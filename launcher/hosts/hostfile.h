@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "base/host.h"
 #include "base/result.h"
 
 namespace collctl::launcher {
@@ -35,8 +36,9 @@ inline constexpr int kMostSlots = 65536;                // of one host
 inline constexpr size_t kMostHostfileBytes = 16 << 20;  // all included files together
 
 struct HostSpec {
-  std::string name;  // name, alias or address (IPv6 without brackets)
-  std::string user;  // empty and 0 below: not given
+  HostId id = HostId::none;  // its place in the list; a part of the list keeps it
+  std::string name;          // name, alias or address (IPv6 without brackets)
+  std::string user;          // empty and 0 below: not given
   int port = 0;
   std::string key;           // identity file
   std::string jump;          // [user@]host[:port]
@@ -49,6 +51,8 @@ struct HostSpec {
   std::string rack;
   std::string path;   // of the binary on that host
   std::string where;  // "hosts.txt:3:1", "-H:1:1": the first mention
+
+  Host host() const { return {id, name}; }
 };
 
 struct HostList {

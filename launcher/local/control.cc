@@ -31,6 +31,7 @@ Bytes encode_error(const Error& error) {
   w.put(int32_t(error.code)).put(int32_t(error.rank)).put(int32_t(error.from));
   w.put(int32_t(error.awaited)).put(int32_t(error.signal)).put(uint8_t(error.cause));
   w.put_string(error.message).put_string(error.hint).put_string(error.host);
+  w.put(int32_t(error.host_id));
   const auto contexts = uint32_t(std::min<size_t>(error.contexts.size(), kMaxContexts));
   w.put(contexts);
   for (uint32_t i = 0; i < contexts; ++i) w.put_string(error.contexts[i]);
@@ -51,6 +52,7 @@ Error decode_error(ByteView bytes) {
   error.message = r.get_string();
   error.hint = r.get_string();
   error.host = r.get_string();
+  error.host_id = HostId(r.get<int32_t>());
   const auto contexts = r.get<uint32_t>();
   for (uint32_t i = 0; i < contexts && i < kMaxContexts && r.ok(); ++i)
     error.contexts.push_back(r.get_string());

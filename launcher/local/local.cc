@@ -99,7 +99,7 @@ Result<std::unique_ptr<LocalJob>> LocalJob::start(const std::vector<RankProcess>
   std::unique_ptr<LocalJob> job(new LocalJob);
   Status status = job->state_->start(processes);
   if (!status) {
-    status.error().host = base::host_name();
+    status.error().on(base::this_host());
     return std::move(status.error());  // the job's destructor ends what was started
   }
   return job;
@@ -113,8 +113,8 @@ int LocalJob::pid(int rank) const {
   return state_->ranks.at(size_t(rank))->pid();
 }
 
-std::string LocalJob::host(int) const {
-  return base::host_name();
+Host LocalJob::host(int) const {
+  return base::this_host();
 }
 
 void LocalJob::look() {

@@ -31,7 +31,7 @@ class LocalJob : public HostRanks {
   ~LocalJob() override;
   int size() const override;
   int pid(int rank) const override;
-  std::string host(int rank) const override;
+  Host host(int rank) const override;
   bool running(int rank) const override;
   int running_count() const override;
   Result<std::vector<Event>> wait(Deadline deadline, int wake_fd = -1);

@@ -36,7 +36,7 @@ class RankGroup {
   virtual ~RankGroup() = default;  // ends what is left, without grace
   virtual int size() const = 0;
   virtual int pid(int rank) const = 0;
-  virtual std::string host(int rank) const = 0;
+  virtual Host host(int rank) const = 0;
   virtual bool running(int rank) const = 0;
   virtual int running_count() const = 0;
   // The next events, waiting until the deadline for the first (none: empty). Also returns early

@@ -233,9 +233,10 @@ void Agent::handle(const RawFrame& frame) {
       return;
     }
     case AgentFrame::named: {
-      const std::string name = r.get_string(kMostHostName);
-      if (!r.ok() || !r.at_end() || name.empty()) return orphan();
-      if (options_.named) options_.named(name);
+      const auto place = r.get<int32_t>();
+      const Host host{HostId(place), r.get_string(kMostHostName)};
+      if (!r.ok() || !r.at_end() || !host.named()) return orphan();
+      if (options_.named) options_.named(host);
       return;
     }
     case AgentFrame::below:

@@ -21,8 +21,8 @@ struct AgentOptions {
   // Requests of the launcher that do not concern ranks: the doctor's. Called on the
   // agent's thread; it should take a few seconds at most.
   std::function<Result<std::string>(const std::string& what, const std::string& argument)> answer;
-  // How the job calls this host; told before anything else. Empty: nobody wants to know.
-  std::function<void(const std::string& name)> named;
+  // This host as the job has it; told before anything else. Empty: nobody wants to know.
+  std::function<void(const Host& host)> named;
   // How ranks are started; empty: as processes (LocalJob).
   std::function<Result<std::unique_ptr<HostRanks>>(const std::vector<RankProcess>&)> start;
   OpenChannel open;  // how hosts of a branch are reached: ChannelOptions::open

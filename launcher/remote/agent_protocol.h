@@ -15,7 +15,7 @@ namespace collctl::launcher {
 
 inline constexpr const char* kAgentCommand = "__agent";
 inline constexpr const char* kAgentWord = "@collctl-agent ";
-inline constexpr uint32_t kAgentVersion = 11;  // of this protocol: both sides must be the same
+inline constexpr uint32_t kAgentVersion = 12;  // of this protocol: both sides must be the same
 // Each side sends something at least this often; hearing nothing for the job's limit is an error.
 inline constexpr int64_t kBeatMs = 1000;
 
@@ -37,7 +37,7 @@ enum class AgentFrame : uint16_t {
   branch = 12,    // BranchOrder: reach these hosts as well; they are numbered from 0
   below = 13,     // u32 host of the branch, u16 AgentFrame, payload: for the agent there
   cut = 14,       // u32 host of the branch: close the connection to it
-  named = 15,     // string: how the job calls this host; the first word after hello
+  named = 15,     // i32 place, string name: this host in the job; the first word after hello
   // agent -> launcher
   hello = 32,    // AgentHello
   started = 33,  // AgentStarted

@@ -22,7 +22,11 @@ Bytes BranchOrder::encode() const {
   w.put(uint8_t(stage.staging)).put(stage.patience_s);
   w.put(uint32_t(hosts.size()));
   for (const HostSpec& host : hosts) {
-    w.put_string(host.name).put_string(host.user).put(int32_t(host.port)).put_string(host.key);
+    w.put(int32_t(host.id))
+        .put_string(host.name)
+        .put_string(host.user)
+        .put(int32_t(host.port))
+        .put_string(host.key);
     w.put_string(host.jump).put_string(host.path);
   }
   return w.take();
@@ -55,6 +59,7 @@ Result<BranchOrder> BranchOrder::decode(ByteView payload) {
   if (count > kMostHosts) return malformed("order of a branch");
   for (uint32_t i = 0; i < count && r.ok(); ++i) {
     HostSpec host;
+    host.id = HostId(r.get<int32_t>());
     host.name = r.get_string();
     host.user = r.get_string();
     host.port = r.get<int32_t>();

@@ -83,7 +83,7 @@ void HostLink::fail(Error error) {
   if (carrier_ != nullptr && phase_ != HostPhase::failed)
     carrier_->send(AgentFrame::cut, ByteWriter().put(number_).bytes());
   if (!error_) {
-    if (error.host.empty() || carrier_ == nullptr) error.host = spec_.name;
+    if (error.host.empty() || carrier_ == nullptr) error.on(spec_.host());
     error_ = std::move(error);
   }
   phase_ = HostPhase::failed;
@@ -93,7 +93,7 @@ void HostLink::fail(Error error) {
 
 void HostLink::fail_behind(const HostLink& carrier, Error error) {
   fail(std::move(error));
-  if (error_) error_->host = carrier.spec_.name;
+  if (error_) error_->on(carrier.spec_.host());
 }
 
 void HostLink::reject(Error error) {
@@ -118,7 +118,7 @@ void HostLink::carrier_gone() {
           format("cut off, because host {}, through which it is reached, has failed: {}",
                  carrier_->spec_.name, carrier_->cause()),
           carrier_->error_ ? carrier_->error_->hint : "");
-  e.host = carrier_->spec_.name;
+  e.on(carrier_->spec_.host());
   fail(std::move(e));
 }
 
@@ -269,7 +269,7 @@ void HostLink::greeted(ByteView payload) {
   hello_ = std::move(*hello);
   talk_.clear();  // a banner of the server or shell: of interest only when it does not work
   enter(HostPhase::up);
-  send(AgentFrame::named, ByteWriter().put_string(spec_.name).take());
+  send(AgentFrame::named, ByteWriter().put(int32_t(spec_.id)).put_string(spec_.name).take());
 }
 
 void HostLink::keep(RawFrame frame) {
@@ -330,12 +330,12 @@ void HostLink::hear_phase(BranchPhase word) {
   }
   Error e = word.error.value_or(Error(ErrorCode::lost, "its agent has gone"));
   if (e.host.empty() && e.cause == Cause::absent) {
-    e.host = from;
+    e.on(carrier_->spec_.host());
     e.message = format("{}, through which it is reached: {}", from, e.message);
   }
-  if (e.host.empty()) e.host = spec_.name;
+  if (e.host.empty()) e.on(spec_.host());
   // Where it was cut off, the error is about another host and says so.
-  const bool own = e.host == spec_.name && !word.deeper;
+  const bool own = e.host_id == spec_.id && !word.deeper;
   if (own && times_.up >= 0) {
     e.message += format(" (as {} sees it)", from);
   } else if (own) {

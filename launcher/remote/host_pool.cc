@@ -65,11 +65,11 @@ struct Group {
 
 // The one host that all these errors are about, as where others were only cut off with it; or none.
 template <class List, class ErrorOf>
-std::string common_host(const List& list, const ErrorOf& error_of) {
-  const std::string& first = error_of(*list.begin()).host;
+Host common_host(const List& list, const ErrorOf& error_of) {
+  const Host first = error_of(*list.begin()).where();
   const bool all = std::all_of(list.begin(), list.end(),
-                               [&](const auto& one) { return error_of(one).host == first; });
-  return all ? first : "";
+                               [&](const auto& one) { return error_of(one).where() == first; });
+  return all ? first : Host();
 }
 
 bool on_its_way(HostPhase phase) {
@@ -119,7 +119,8 @@ Result<std::unique_ptr<HostPool>> HostPool::make(const std::vector<HostSpec>& ho
   s.said_s = s.waited_s = options.heartbeat_s;
   // Ranks inherit what their agent has.
   if (!options.in_agent) base::raise_open_file_limit();
-  for (const HostSpec& spec : hosts) {
+  for (HostSpec spec : hosts) {
+    if (spec.id == HostId::none) spec.id = HostId(int32_t(s.links.size()));  // no list's
     const std::string& path = spec.path.empty() ? options.stage.path : spec.path;
     if (path.find_first_of("'\\!$`\n") != std::string::npos)
       return Error(
@@ -412,7 +413,7 @@ Error HostPool::failure(const std::vector<int>& hosts) const {
   const auto was_up = [this](int index) {
     const HostLink& link = host(index);
     const HostLink* carrier = link.carrier();
-    const bool cut_off = carrier != nullptr && link.error()->host == carrier->spec().name;
+    const bool cut_off = carrier != nullptr && link.error()->host_id == carrier->spec().id;
     return (cut_off ? carrier : &link)->times().up >= 0;
   };
   if (absence_s() > 0 && std::all_of(hosts.begin(), hosts.end(), was_up)) {
@@ -424,11 +425,11 @@ Error HostPool::failure(const std::vector<int>& hosts) const {
     const Error& cause = *host(hosts[0]).error();
     e.message = format("host {}: {}", host(hosts[0]).spec().name, host(hosts[0]).cause());
     e.hint = cause.hint;
-    e.host = cause.host;
+    e.on(cause.where());
     return e;
   }
   e.message = format("{} of {} hosts failed", hosts.size(), size());
-  e.host = common_host(hosts, [this](int index) -> const Error& { return *host(index).error(); });
+  e.on(common_host(hosts, [this](int index) -> const Error& { return *host(index).error(); }));
   for (size_t i = 0; i < hosts.size() && i < kMostListed; ++i) {
     const Error& cause = *host(hosts[i]).error();
     e.message += format("\n  {}: {}", host(hosts[i]).spec().name, host(hosts[i]).cause());
@@ -441,7 +442,7 @@ Error HostPool::failure(const std::vector<int>& hosts) const {
 
 Error one_error(const std::string& what, const std::vector<Error>& errors) {
   Error all(errors.at(0).code, format("{} hosts {}", errors.size(), what), errors[0].hint);
-  all.host = common_host(errors, [](const Error& e) -> const Error& { return e; });
+  all.on(common_host(errors, [](const Error& e) -> const Error& { return e; }));
   const bool one_hint =
       std::all_of(errors.begin(), errors.end(), [&](const Error& e) { return e.hint == all.hint; });
   if (!one_hint) all.hint.clear();
@@ -463,9 +464,9 @@ bool is_loopback_name(const std::string& name) {
 bool is_this_host(const HostSpec& spec) {
   if (!spec.user.empty() || spec.port != 0 || !spec.jump.empty() || !spec.path.empty())
     return false;
-  const std::string& own = base::own_host_name();
-  return spec.name == "localhost" || spec.name == own ||
-         spec.name == own.substr(0, own.find('.')) || is_own_address(spec.name);
+  const std::string &own = base::own_host_name(), &word = spec.name;
+  return word == "localhost" || word == own || word == own.substr(0, own.find('.')) ||
+         is_own_address(word);
 }
 
 }  // namespace collctl::launcher

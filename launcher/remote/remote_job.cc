@@ -149,13 +149,13 @@ Error RemoteJob::State::late_start(const std::vector<int>& missing) const {
   for (int host = 0; host < pool->size(); ++host)
     if (pool->host(host).times().up > last->times().up) last = &pool->host(host);
   if (const std::string how = link.held_up(); missing.size() == 1 && !how.empty()) {
-    late.host = link.carrier()->spec().name;
+    late.on(link.carrier()->spec().host());
     late.message += "; " + how;
   } else if (last->up_late()) {
-    late.host = last->spec().name;
+    late.on(last->spec().host());
     late.message += format("; host {} was up only after {:.1f} s", late.host, last->times().up);
   } else if (missing.size() == 1) {
-    late.host = link.spec().name;
+    late.on(link.spec().host());
   }
   return late;
 }
@@ -265,8 +265,7 @@ Status RemoteJob::State::handle(int host, const RawFrame& frame, std::vector<Eve
         e.rank = here[size_t(e.rank)];
         e.contexts = {format("start rank {} of {}", e.rank, ranks.size())};
       }
-      e.host = pool->host(host).spec().name;
-      e.within("host " + e.host);
+      e.on(pool->host(host).spec().host()).within("host " + pool->host(host).spec().name);
       if (!bad[size_t(host)]) bad[size_t(host)] = std::move(e);
       return {};
     }
@@ -292,10 +291,10 @@ void RemoteJob::State::lose(int host, std::vector<Event>& events) {
     if (!ranks[size_t(rank)].exited) gone.push_back(rank);
   if (gone.empty()) return;
   Error e = *pool->host(host).error();
-  const std::string& name = pool->host(host).spec().name;
-  const bool cut_off = e.host != name;  // by the failure of the host that the error is about
+  const Host here = pool->host(host).spec().host();
+  const bool cut_off = e.host_id != here.id;  // by the failure of the host that the error is about
   e.code = ErrorCode::lost;
-  e.message = format("host {} was lost during the run, with {}: {}", name, rank_range(gone),
+  e.message = format("host {} was lost during the run, with {}: {}", here, rank_range(gone),
                      pool->host(host).cause());
   if (pool->absence_s() > 0) e = pool->absence_error();
   // An agent that cannot go on has said why before it went.
@@ -400,8 +399,8 @@ int RemoteJob::pid(int rank) const {
   return state_->ranks.at(size_t(rank)).pid;
 }
 
-std::string RemoteJob::host(int rank) const {
-  return state_->pool->host(state_->ranks.at(size_t(rank)).host).spec().name;
+Host RemoteJob::host(int rank) const {
+  return state_->pool->host(state_->ranks.at(size_t(rank)).host).spec().host();
 }
 
 bool RemoteJob::running(int rank) const {

@@ -43,7 +43,7 @@ class RemoteJob : public RankGroup {
 
   int size() const override;
   int pid(int rank) const override;
-  std::string host(int rank) const override;
+  Host host(int rank) const override;
   bool running(int rank) const override;
   int running_count() const override;
   Result<std::vector<Event>> wait(Deadline deadline, std::span<const int> wake_fds) override;

@@ -16,6 +16,7 @@
 #include "runtime/communicator/agreement.h"
 #include "runtime/communicator/calibrate.h"
 #include "runtime/plan/comm_shape.h"
+#include "runtime/plan/job_hosts.h"
 #include "runtime/plan/network_reduction.h"
 
 namespace collctl::runtime {
@@ -217,6 +218,7 @@ Status Communicator::Start::exchange_facts() {
     hashes.push_back(facts.info.host_hash);
   }
   s_.hosts = group_by_host(hashes);
+  name_hosts(s_.peers, s_.hosts);
   const auto mine = std::find_if(s_.hosts.begin(), s_.hosts.end(), [&](const auto& host) {
     return std::binary_search(host.begin(), host.end(), s_.rank);
   });

@@ -137,6 +137,7 @@ RankFacts own_facts(int rank, uint64_t job_hash, const Settings& settings, int s
   info.kind = transport::DeviceKind::cpu;
   info.net_address_length = net_address.length;
   info.net_address = net_address.storage;
+  info.host_id = int32_t(base::this_host().id);
   copy_text(info.host, base::host_name());
   copy_text(info.version, base::kVersion);
   facts.cores = base::usable_cores();

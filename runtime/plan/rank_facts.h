@@ -44,7 +44,7 @@ struct RankFacts {
   } reducer;
   char tuner[96];  // name and version of its tuner plugin; empty: none
 };
-static_assert(sizeof(RankFacts) == 1096);
+static_assert(sizeof(RankFacts) == 1104);
 
 RankFacts own_facts(int rank, uint64_t job_hash, const Settings& settings, int sharing_ranks,
                     const Address& net_address);

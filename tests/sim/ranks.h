@@ -100,7 +100,7 @@ class SimRanks : public launcher::HostRanks {
 
   int size() const override { return int(ranks_.size()); }
   int pid(int rank) const override { return ranks_[size_t(rank)]->pid(); }
-  std::string host(int) const override { return host_; }
+  Host host(int) const override { return {HostId::none, host_}; }
   bool running(int rank) const override { return !ranks_[size_t(rank)]->exited(); }
   int running_count() const override;
   Result<std::vector<launcher::Event>> wait(Deadline deadline,

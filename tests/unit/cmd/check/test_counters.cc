@@ -44,19 +44,20 @@ TEST_CASE("What grew on GPUs is a finding with the GPU's name", "[check][counter
   fake_nvml::set_counter(1, "pcie_replays", 9);  // years old
   const DeviceCounters before = gpus_now();
   CHECK(before.looked_at == 2 * (3 + 4 + 4 * 4 + 1 + 4));
-  CHECK(find(counter_findings("node03", before, gpus_now()), "counters/pcie_replays") == nullptr);
+  CHECK(find(counter_findings({HostId{0}, "node03"}, before, gpus_now()),
+             "counters/pcie_replays") == nullptr);
 
   fake_nvml::set_counter(1, "ecc_uncorrected", 7);
   fake_nvml::set_counter(0, "nvlink 3 replay", 11);
   fake_nvml::set_counter(0, "pcie_replays", 2);
   fake_nvml::set_counter(1, "throttled_thermal_ns", 250'000'000);
   fake_nvml::set_counter(1, "throttled_power_ns", 999);  // below what is told
-  const auto found = counter_findings("node03", before, gpus_now());
+  const auto found = counter_findings({HostId{0}, "node03"}, before, gpus_now());
   const Finding* ecc = find(found, "counters/ecc_uncorrected");
   REQUIRE(ecc != nullptr);
   CHECK(ecc->status == FindingStatus::fail);
   CHECK(ecc->at.kind == SubjectKind::gpu);
-  CHECK(ecc->at.host == "node03");
+  CHECK(ecc->at.host.name == "node03");
   CHECK(ecc->at.device == "0000:11:00.0");
   CHECK(ecc->measured == "2");
   CHECK_FALSE(ecc->remedy.empty());
@@ -94,13 +95,13 @@ TEST_CASE("What was bad before the check is no pass", "[check][counters]") {
     const Gpus gpus("2:80:4:switch");
     fake_nvml::set_counter(1, each.counter, 3);
     const DeviceCounters now = gpus_now();
-    const auto found = counter_findings("node03", now, now);
+    const auto found = counter_findings({HostId{0}, "node03"}, now, now);
     fake_nvml::set_counter(1, each.counter, 0);
     const Finding* one = find(found, std::string("counters/") + each.counter);
     CHECK((one == nullptr ? FindingStatus::pass : one->status) == each.status);
     if (one == nullptr) continue;
     CHECK(one->at.kind == SubjectKind::gpu);
-    CHECK(one->at.host == "node03");
+    CHECK(one->at.host.name == "node03");
     CHECK(one->at.device == "0000:11:00.0");
     CHECK(one->measured == "3");
     CHECK(one->message.starts_with("node03: 0000:11:00.0: "));
@@ -113,7 +114,7 @@ TEST_CASE("Xids of this boot: those of the GPU fail, those of programs are told"
   const auto of = [](const char* name) {
     DeviceCounters now;
     now.counters = {{CounterOf::gpu, "0000:10:00.0", name, 1}};
-    const auto found = counter_findings("a", {}, now);
+    const auto found = counter_findings({HostId{0}, "a"}, {}, now);
     const Finding* one = find(found, std::string("counters/") + name);
     REQUIRE(one != nullptr);
     return one->status;
@@ -131,7 +132,7 @@ TEST_CASE("GPUs that do not count by NVLink count all together", "[check][counte
   const Gpus gpus("1:90:18:switch");
   const DeviceCounters before = gpus_now();
   fake_nvml::set_counter(0, "nvlinks crc_flit", uint64_t{1} << 40);
-  const auto found = counter_findings("a", before, gpus_now());
+  const auto found = counter_findings({HostId{0}, "a"}, before, gpus_now());
   const Finding* crc = find(found, "counters/nvlink_crc_flit");
   REQUIRE(crc != nullptr);
   CHECK(crc->measured == "1099511627776");
@@ -146,7 +147,7 @@ TEST_CASE("What many links of a GPU repeat is one line, with the worst of them",
     after.counters.push_back({CounterOf::gpu, "0000:10:00.0",
                               "nvlink_crc_data " + std::to_string(link),
                               uint64_t(link == 7 ? 200 : 10)});
-  const auto found = counter_findings("a", before, after);
+  const auto found = counter_findings({HostId{0}, "a"}, before, after);
   const auto told = std::count_if(found.begin(), found.end(), [](const Finding& finding) {
     return finding.status == FindingStatus::warn && finding.at.kind == SubjectKind::gpu;
   });
@@ -173,7 +174,7 @@ TEST_CASE("Ports, interfaces, PCI devices, retransmissions", "[check][counters]"
   count(CounterOf::pci, "0000:3b:00.0", "aer_nonfatal Timeout", 0, 2);
   count(CounterOf::host, "tcp", "OutSegs", 1000, 11000);
   count(CounterOf::host, "tcp", "RetransSegs", 5, 505);
-  const auto found = counter_findings("n1", before, after);
+  const auto found = counter_findings({HostId{0}, "n1"}, before, after);
   const auto status = [&](const char* name) {
     const Finding* finding = find(found, name);
     return finding == nullptr ? FindingStatus::pass : finding->status;
@@ -192,7 +193,8 @@ TEST_CASE("Ports, interfaces, PCI devices, retransmissions", "[check][counters]"
 
   // One in two hundred segments: a network that is used.
   after.counters.back().value = 55;
-  CHECK(find(counter_findings("n1", before, after), "counters/RetransSegs") == nullptr);
+  CHECK(find(counter_findings({HostId{0}, "n1"}, before, after), "counters/RetransSegs") ==
+        nullptr);
 }
 
 TEST_CASE("The agent's answer and its argument", "[check][counters]") {

@@ -14,7 +14,7 @@ namespace {
 
 NodeJob ended(NodeJobKind kind, const std::string& name, std::string output, int exit_code = 0) {
   NodeJob job;
-  job.host = "n1";
+  job.host = {HostId{0}, "n1"};
   job.kind = kind;
   job.name = name;
   job.output = std::move(output);
@@ -110,7 +110,7 @@ TEST_CASE("figures that others' work spoilt say so, and still count as good", "[
   bench.header->ranks = 2;
   bench.closing.emplace();
   const auto collective = [&](bool own_limit) {
-    bench.closing->busy = {{"n1", "others", own_limit}};
+    bench.closing->busy = {{{HostId{0}, "n1"}, "others", own_limit}};
     return judge_job(
         ended(NodeJobKind::collective, "allreduce", bench_json(bench, Verdict({}, {}))));
   };

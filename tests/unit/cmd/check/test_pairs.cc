@@ -8,9 +8,9 @@ using namespace collctl;
 using namespace collctl::cmd;
 
 TEST_CASE("a matrix without paths, or of other hosts, is no pass", "[check]") {
-  const std::vector<std::string> hosts = {"a", "b", "c"};
+  const std::vector<Host> hosts = {{HostId{0}, "a"}, {HostId{1}, "b"}, {HostId{2}, "c"}};
   RailsReport report;
-  for (const std::string& host : hosts)
+  for (const Host& host : hosts)
     report.hosts.push_back({.host = host, .nics = {{.name = "eth0", .link = "Ethernet"}}});
   Tally none;
   REQUIRE(tally_paths(hosts, report, none).ok());
@@ -31,10 +31,10 @@ TEST_CASE("a matrix without paths, or of other hosts, is no pass", "[check]") {
   REQUIRE(tally_paths(hosts, report, some).ok());
   missing = some.missing("pairs", {});
   REQUIRE(missing.size() == 2);
-  CHECK(missing[0].at.host == "a");
-  CHECK(missing[1].at.host == "b");
+  CHECK(missing[0].at.host.name == "a");
+  CHECK(missing[1].at.host.name == "b");
 
-  report.hosts[1].host = "node02";
+  report.hosts[1].host.id = HostId{7};  // whatever it is called
   const Status status = tally_paths(hosts, report, some);
   REQUIRE_FALSE(status.ok());
   CHECK(status.error().code == ErrorCode::defect);

@@ -15,7 +15,8 @@ namespace {
 
 CheckReport three_hosts() {
   CheckReport report;
-  report.hosts = {"node01", "node02", "node03"};
+  for (const char* name : {"node01", "node02", "node03"})
+    report.hosts.push_back(base::saved_host(name));
   for (const Suite& suite : suites()) report.suites.push_back({&suite, SuiteEnd::done, 1, ""});
   return report;
 }
@@ -23,7 +24,7 @@ CheckReport three_hosts() {
 Finding of_host(const char* name, const char* host) {
   Finding finding{.name = name};
   finding.at.kind = SubjectKind::host;
-  finding.at.host = host;
+  finding.at.host = base::saved_host(host);
   return finding;
 }
 
@@ -65,8 +66,9 @@ TEST_CASE("a host that failed is left out of what follows, and named with its re
   report.findings.push_back(
       of_host("node/allreduce", "node02")
           .fail(ErrorCode::bad_data, "node02: 3 wrong elements", "replace it"));
-  report.out["node02"] = "node";
-  report.culprits.push_back({SubjectKind::host, "node02", 1, "1 of 1 runs wrong", false});
+  report.out[base::saved_host("node02")] = "node";
+  report.culprits.push_back(
+      {SubjectKind::host, "node02", 1, "1 of 1 runs wrong", false, base::saved_host("node02")});
   const Verdict verdict(report.findings, std::nullopt);
   CHECK(verdict.exit_code() == 7);
   const std::string text = check_text(report, verdict, 200);
@@ -111,7 +113,10 @@ TEST_CASE("the list of suites: what cannot run with so few hosts costs nothing",
 TEST_CASE("a line for Slurm: each bad host once, quoted, and never more than one node", "[check]") {
   CheckReport report = three_hosts();
   const auto culprit = [&](SubjectKind kind, const std::string& name) {
-    report.culprits.push_back({kind, name, 1, "it's bad; rm -rf /", false});
+    const bool on_a_host = kind != SubjectKind::link;
+    report.culprits.push_back(
+        {kind, name, 1, "it's bad; rm -rf /", false,
+         on_a_host ? base::saved_host(name.substr(0, name.find(' '))) : Host()});
   };
   culprit(SubjectKind::host, "node02");
   culprit(SubjectKind::nic, "node02 eth0");
@@ -127,8 +132,9 @@ TEST_CASE("a check as JSON and back", "[check]") {
   CheckReport report = three_hosts();
   report.findings.push_back(
       of_host("node/allreduce", "node02").fail(ErrorCode::bad_data, "3 wrong", "replace it"));
-  report.out["node02"] = "node";
-  report.paths = {{"node01 e", "node02 e"}, {{-1, 1.5}, {0, -1}}};
+  report.out[base::saved_host("node02")] = "node";
+  report.paths.ends = {{base::saved_host("node01"), "e"}, {base::saved_host("node02"), "e"}};
+  report.paths.GBps = {{-1, 1.5}, {0, -1}};
   report.suites.back() = {&suites().back(), SuiteEnd::no_time, 0, "no time"};
   const Verdict verdict(report.findings, std::nullopt);
   const auto judged = read_judgement(check_json(report, verdict));
@@ -156,8 +162,9 @@ TEST_CASE("rounds of a soak as one report", "[check]") {
       finding.unit = "GB/s";
       if (fails && std::string(host) == "node02") {
         finding.fail(ErrorCode::failed, "node02 is slow");
-        report.culprits.push_back({SubjectKind::host, "node02", 1, "slow", false});
-        report.out["node02"] = "node";
+        report.culprits.push_back(
+            {SubjectKind::host, "node02", 1, "slow", false, base::saved_host("node02")});
+        report.out[base::saved_host("node02")] = "node";
       }
       report.findings.push_back(finding);
     }

@@ -39,6 +39,7 @@ inline Survey healthy(int count) {
   survey.self = facts_of(0);
   for (int i = 0; i < count; ++i) {
     SurveyedHost& host = survey.hosts.emplace_back();
+    host.spec.id = HostId(i);
     host.spec.name = format("n{}", i);
     host.facts = facts_of(i);
     host.up_s = 0.3;

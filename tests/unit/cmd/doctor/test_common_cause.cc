@@ -11,7 +11,7 @@ using namespace collctl::cmd;
 namespace {
 
 Unreached of(const std::string& host, Error error) {
-  return {host, std::move(error)};
+  return {base::saved_host(host), std::move(error)};
 }
 Unreached unknown_key(const std::string& host) {
   return of(host,

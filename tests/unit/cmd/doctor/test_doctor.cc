@@ -72,7 +72,7 @@ TEST_CASE("GPUs whose driver does not start fail, with its word and remedy", "[d
   CHECK(failures(diagnosis) == Names{"gpus n1"});
   CHECK(diagnosis.verdict().code() == ErrorCode::failed);
   const auto at = std::ranges::find_if(diagnosis.checks, [](const Finding& check) {
-    return check.name == "gpus" && check.at.host == "n1";
+    return check.name == "gpus" && check.at.host.name == "n1";
   });
   CHECK(at->message == survey.hosts[1].gpus.message);
   CHECK(at->remedy == survey.hosts[1].gpus.hint);

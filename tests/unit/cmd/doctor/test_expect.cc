@@ -28,7 +28,7 @@ std::vector<Finding> judged(const HostFacts& facts, const std::string& text) {
   auto read = parse_expect("e", text);
   REQUIRE(read.ok());
   std::vector<Finding> findings;
-  add_expectations("n1", facts, *read, findings);
+  add_expectations({HostId{1}, "n1"}, facts, *read, findings);
   return findings;
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("floors are no matter of facts: they hold where GPUs of their model ar
   CHECK(expects(*read, ExpectKind::floor));
   CHECK(expects(*read, ExpectKind::fact));
   std::vector<Finding> findings;
-  add_expectations("n1", gpu_host(), *read, findings);
+  add_expectations({HostId{1}, "n1"}, gpu_host(), *read, findings);
   REQUIRE(findings.size() == 1);
   CHECK(findings[0].name == "expect gpus");
   const auto of_h100 = floors_of(*read, {"NVIDIA H100 80GB HBM3"});

@@ -13,7 +13,7 @@ namespace {
 
 HostGpus with_gpus(const std::string& host, int usable, int there) {
   HostGpus gpus;
-  gpus.host = host;
+  gpus.host = base::saved_host(host);
   gpus.usable = usable;
   gpus.there = there;
   if (usable == 0 && there > 0) gpus.why_not = "no NVIDIA driver is loaded";

@@ -18,7 +18,11 @@ using namespace collctl::cmd;
 namespace {
 
 RankNow rank(int number, const char* state = "S") {
-  RankNow r{.rank = number, .host = "a", .pid = 100 + number, .phase = "measure", .state = state};
+  RankNow r{.rank = number,
+            .host = {HostId{0}, "a"},
+            .pid = 100 + number,
+            .phase = "measure",
+            .state = state};
   r.doing.emplace();
   r.doing->rank = number;
   r.doing->busy = true;

@@ -20,7 +20,7 @@ std::vector<RankFacts> waiting(int size) {
   for (int r = 0; r < size; ++r) {
     RankFacts& facts = ranks[size_t(r)];
     facts.end.rank = r;
-    facts.end.host = format("b{}", r / 2);
+    facts.end.host = {HostId(r / 2), format("b{}", r / 2)};
     facts.end.pid = 100 + r;
     facts.end.phase = "measure";
     facts.state = 'S';
@@ -58,7 +58,7 @@ TEST_CASE("regroup: a killed rank is lost, also one that had left the communicat
     CHECK(found.left == std::vector<int>{0, 1, 3});
     REQUIRE(found.lost.size() == 1);
     CHECK(found.lost[0].ranks == std::vector<int>{2});
-    CHECK(found.lost[0].host == "b1");
+    CHECK(found.lost[0].host.name == "b1");
     CHECK(found.lost[0].why ==
           "rank 2 (pid 102, host b1) was killed by signal 9 (SIGKILL) in phase measure");
     CHECK(found.lost[0].remedy.find("Out of memory") != std::string::npos);

@@ -17,7 +17,8 @@ std::vector<RankFacts> job(int size) {
   std::vector<RankFacts> ranks{size_t(size)};
   for (int r = 0; r < size; ++r) {
     ranks[size_t(r)].end.rank = r;
-    ranks[size_t(r)].end.host = format("b{}", r % 2);  // ranks 1, 3, ... on another host
+    ranks[size_t(r)].end.host = {HostId(r % 2),
+                                 format("b{}", r % 2)};  // ranks 1, 3, ... on another host
     ranks[size_t(r)].end.pid = 100 + r;
     ranks[size_t(r)].end.phase = "measure";
     ranks[size_t(r)].state = 'S';
@@ -353,6 +354,15 @@ TEST_CASE("whom a rank waited for when it heard of another's deadline belongs to
   }
 }
 
+TEST_CASE("root cause: hosts that are called alike stay apart", "[job]") {
+  std::vector<RankFacts> ranks(4);
+  for (int r = 0; r < 4; ++r) {
+    ranks[size_t(r)].end.rank = r;
+    ranks[size_t(r)].end.host = {HostId(r / 2), "localhost"};
+  }
+  CHECK(rank_list(ranks, {0, 2}) == "ranks 0 (host localhost), 2 (host localhost)");
+}
+
 // What rank 3 sends to rank 4 is dropped. All wait in a ring, rank 3 too, and all but one have only
 // heard of the first whose time was up.
 TEST_CASE("a way over which nothing passes any more explains all waits") {
@@ -417,11 +427,11 @@ TEST_CASE("places of ranks for a deadline of the job") {
   auto blocks = job(200);
   std::vector<int> most;
   for (int r = 0; r < 200; ++r) {
-    blocks[size_t(r)].end.host = r < 100 ? "b0" : "b1";
+    blocks[size_t(r)].end.host = r < 100 ? Host{HostId{0}, "b0"} : Host{HostId{1}, "b1"};
     if (r != 7) most.push_back(r);
   }
   CHECK(rank_list(blocks, most) == "ranks 0-6, 8-99 (host b0), 100-199 (host b1)");
-  for (auto& r : blocks) r.end.host = "b0";
+  for (auto& r : blocks) r.end.host = {HostId{0}, "b0"};
   CHECK(rank_list(blocks, most) == "ranks 0-6, 8-199");
 }
 

@@ -19,7 +19,7 @@ struct Running : launcher::RankGroup {
   std::vector<bool> up;
   int size() const override { return int(up.size()); }
   int pid(int) const override { return 0; }
-  std::string host(int) const override { return ""; }
+  Host host(int) const override { return {}; }
   bool running(int rank) const override { return up[size_t(rank)]; }
   int running_count() const override { return 0; }
   Result<std::vector<launcher::Event>> wait(Deadline, std::span<const int>) override {

@@ -36,7 +36,7 @@ TEST_CASE("a machine is its ranks, what they compute with and their links, not i
           "[judge]") {
   BenchHeader header = *run_of(5).header;
   CHECK(machine_signature(header) == "4 CPU ranks: 4 on Some CPU, 4 cores; via SHM");
-  header.hosts[0].host = "another";
+  header.hosts[0].host.name = "another";
   CHECK(machine_signature(header) == machine_signature(*run_of(5).header));
   header.hosts.push_back(header.hosts[0]);
   header.links.push_back({0, 3, 4, "NET/Socket"});

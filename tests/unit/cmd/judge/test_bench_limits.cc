@@ -107,7 +107,7 @@ TEST_CASE("an efficiency is that of the row's expected time", "[judge]") {
 TEST_CASE("who was busy meanwhile stands with what was too slow, and with nothing else",
           "[judge]") {
   BenchReport report = measured(5, 3.5);
-  report.closing.emplace().busy = {{"node02", "other processes took 1.9 of 2 cores"}};
+  report.closing.emplace().busy = {{{HostId{1}, "node02"}, "other processes took 1.9 of 2 cores"}};
   Limits limits;
   limits.min_busbw = limit(4);
   const Verdict slow = judge(report, limits, {});

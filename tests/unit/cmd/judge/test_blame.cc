@@ -27,7 +27,8 @@ struct Cluster {
 
   explicit Cluster(int n, uint64_t seed) : hosts(n), random(seed) {
     for (int host = 0; host < n; ++host)
-      parts.push_back({SubjectKind::host, "node" + std::to_string(host)});
+      parts.push_back(
+          {{.kind = SubjectKind::host, .host = {HostId(host), "node" + std::to_string(host)}}});
   }
   bool chance(double p) { return std::uniform_real_distribution<double>(0, 1)(random) < p; }
   void measure(const HostGroup& group) {
@@ -39,8 +40,9 @@ struct Cluster {
       const auto [at, fresh] =
           links.try_emplace({group[0], group[1]}, static_cast<int>(parts.size()));
       if (fresh)
-        parts.push_back({SubjectKind::link, parts[static_cast<size_t>(group[0])].name + " - " +
-                                                parts[static_cast<size_t>(group[1])].name});
+        parts.push_back({{.kind = SubjectKind::link,
+                          .host = parts[static_cast<size_t>(group[0])].at.host,
+                          .peer = parts[static_cast<size_t>(group[1])].at.host}});
       trial.parts.push_back(at->second);
       hit = hit || (bad_links.contains({group[0], group[1]}) && chance(sometimes));
     }
@@ -140,7 +142,7 @@ TEST_CASE("one bad link between good hosts is the link, not a host", "[blame]") 
     cluster.run();
     const Blame found = blame(cluster.parts, cluster.trials);
     REQUIRE(found.culprits.size() == 1);
-    CHECK(cluster.parts[static_cast<size_t>(found.culprits[0].part)].name == "node1 - node2");
+    CHECK(cluster.parts[static_cast<size_t>(found.culprits[0].part)].name() == "node1 - node2");
     CHECK(found.culprits[0].named());
     CHECK(found.culprits[0].median_ratio == 0);
     CHECK(found.culprits[0].bad == found.culprits[0].tried);

@@ -14,13 +14,13 @@ namespace {
 // All ordered pairs of `n` ends; `fails` says which fail.
 template <class Fails>
 std::vector<Culprit> blamed(size_t n, Fails fails) {
-  std::vector<std::string> names;
+  std::vector<Host> ends;
   std::vector<EndTrial> trials;
-  for (size_t i = 0; i < n; ++i) names.push_back(format("e{}", i));
+  for (size_t i = 0; i < n; ++i) ends.push_back({HostId(int32_t(i)), format("e{}", i)});
   for (size_t from = 0; from < n; ++from)
     for (size_t to = 0; to < n; ++to)
       if (from != to) trials.push_back({from, to, fails(from, to)});
-  return blame_ends(trials, names, SubjectKind::nic, {"path", "paths"});
+  return blame_ends(trials, ends, {"path", "paths"});
 }
 
 std::vector<std::string> names_of(const std::vector<Culprit>& culprits) {
@@ -35,7 +35,7 @@ using Names = std::vector<std::string>;
 
 TEST_CASE("nobody is blamed for nothing", "[judge]") {
   CHECK(blamed(5, [](size_t, size_t) { return false; }).empty());
-  CHECK(blame_ends({}, {}, SubjectKind::host, {"test", "tests"}).empty());
+  CHECK(blame_ends({}, {}, {"test", "tests"}).empty());
 }
 
 TEST_CASE("an end whose trials fail is blamed, and its peers are not", "[judge]") {
@@ -43,7 +43,8 @@ TEST_CASE("an end whose trials fail is blamed, and its peers are not", "[judge]"
     INFO(n);
     const auto culprits = blamed(n, [](size_t from, size_t to) { return from == 1 || to == 1; });
     REQUIRE(names_of(culprits) == Names{"e1"});
-    CHECK(culprits[0].kind == SubjectKind::nic);
+    CHECK(culprits[0].kind == SubjectKind::host);
+    CHECK(culprits[0].host.id == HostId{1});
     CHECK(culprits[0].confidence == 1);
     CHECK(culprits[0].evidence == format("{0} of {0} paths with it failed", 2 * (n - 1)));
   }

@@ -13,13 +13,17 @@ namespace {
 
 constexpr double kAll = 1e6;  // us
 
-RankWaits rank(int number, const std::string& host, double waited, double away = 0) {
+RankWaits rank(int number, const Host& host, double waited, double away = 0) {
   return {.rank = number,
           .host = host,
           .elapsed_us = kAll,
           .waited_us = waited * kAll,
           .away_us = away * kAll,
           .peers = {}};
+}
+
+RankWaits rank(int number, const std::string& host, double waited, double away = 0) {
+  return rank(number, base::saved_host(host), waited, away);
 }
 
 // A ring of one rank on each host, whose links carry this share of the time.
@@ -79,6 +83,16 @@ TEST_CASE("Nobody late and one link slow: the link; two of one host: its network
   CHECK(straggler_name(late[0]) == "host n2");
   // Of two links nobody knows which is the usual one.
   CHECK(stragglers(ring({0.1, 0.9})).empty());
+}
+
+TEST_CASE("hosts that are called alike are told apart", "[judge][stragglers]") {
+  std::vector<RankWaits> ranks;
+  for (int r = 0; r < 8; ++r)
+    ranks.push_back(rank(r, Host{HostId(r / 2), "localhost"}, r / 2 == 2 ? 0.1 : 0.8));
+  const auto late = stragglers(ranks);
+  REQUIRE(late.size() == 1);
+  CHECK(late[0].at.kind == SubjectKind::host);
+  CHECK(late[0].at.host.id == HostId{2});
 }
 
 }  // namespace judge_stragglers_tests

@@ -130,7 +130,7 @@ TEST_CASE("no report of any command passes a job that broke off", "[judge]") {
   RailsReport rails;
   for (const char* name : {"a", "b"}) {
     RailsHost& host = rails.hosts.emplace_back();
-    host.host = name;
+    host.host = base::saved_host(name);
     host.nics.push_back({.name = "eth0", .link = "Ethernet"});
   }
   rails.pairs = {{.from = 0, .to = 1, .cells = {{.end = RailEnd::ok, .GBps = 1}}},
@@ -164,9 +164,9 @@ TEST_CASE("no report of any command passes a job that broke off", "[judge]") {
 TEST_CASE("a finding comes back from its JSON as it was", "[judge]") {
   Finding finding{.name = "rail",
                   .at = {.kind = SubjectKind::link,
-                         .host = "a",
+                         .host = base::saved_host("a"),
                          .device = "mlx5_0:1",
-                         .peer = "b",
+                         .peer = base::saved_host("b"),
                          .peer_device = "mlx5_1:1",
                          .rank = 3,
                          .peer_rank = 0}};
@@ -210,7 +210,7 @@ TEST_CASE("problems stand by check, each with its remedies once", "[judge]") {
   for (int host = 0; host < 12; ++host) {
     Finding& finding = findings.emplace_back();
     finding.name = "shm";
-    finding.at.host = "n" + std::to_string(host);
+    finding.at.host = {HostId(int32_t(host)), "n" + std::to_string(host)};
     finding.fail(ErrorCode::failed, "too small", host == 0 ? "mount it" : "enlarge it");
   }
   findings.push_back({.name = "fine"});

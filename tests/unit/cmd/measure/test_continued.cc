@@ -112,7 +112,7 @@ TEST_CASE("records are told in the job's numbers", "[bench]") {
   CHECK(row.out_of_place.slowest_rank == 4);
   CHECK(row.in_place.slowest_rank == -1);
   BenchClosing closing;
-  closing.throttled = {{"a", "0000:10:00.0", 2, 0, "heat"}};
+  closing.throttled = {{{HostId{0}, "a"}, "0000:10:00.0", 2, 0, "heat"}};
   in_job_numbers(members, closing);
   CHECK(closing.throttled[0].rank == 7);
 }

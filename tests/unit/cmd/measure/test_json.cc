@@ -64,7 +64,7 @@ TEST_CASE("bench json: records reach the sink", "[bench]") {
   header.version = "0.1";
   header.collective = kernels::Collective::all_to_all;
   header.ranks = 2;
-  header.hosts = {{"a\xff host", {0, 1}, {0, 1}, {10, 11}}};
+  header.hosts = {{{HostId{3}, "a\xff host"}, {0, 1}, {0, 1}, {10, 11}}};
   header.links = {{0, 0, 1, "SHM"}, {0, 1, 0, "NET/Socket/0"}};
   header.note = "2 ranks share 1 core";
   header.device_reason = "--device cpu";
@@ -106,20 +106,22 @@ TEST_CASE("bench json: records reach the sink", "[bench]") {
   REQUIRE(deliver_record(encode_record(fault), sink).ok());
   REQUIRE(sink.got_fault);
   CHECK(encode_record(*sink.got_fault) == encode_record(fault));
-  const BenchClosing closing{.busy = {{"a", "others"}},
-                             .throttled = {{"a", "0000:10:00.0", 3, 1, "heat (hardware)"}},
-                             .left_out = {{"symmetric", "no window"}},
-                             .waits = {},
-                             .other = "nccl 2.28.9",
-                             .other_variant = "default",
-                             .costs = true,
-                             .own_cost = {0.5, 1, 2},
-                             .other_cost = {1.5, 3, uint64_t(1) << 40}};
+  const BenchClosing closing{
+      .busy = {{{HostId{5}, "a"}, "others"}},
+      .throttled = {{{HostId{5}, "a"}, "0000:10:00.0", 3, 1, "heat (hardware)"}},
+      .left_out = {{"symmetric", "no window"}},
+      .waits = {},
+      .other = "nccl 2.28.9",
+      .other_variant = "default",
+      .costs = true,
+      .own_cost = {0.5, 1, 2},
+      .other_cost = {1.5, 3, uint64_t(1) << 40}};
   REQUIRE(deliver_record(encode_record(closing), sink).ok());
   REQUIRE(sink.got_closing);
   CHECK(encode_record(*sink.got_closing) == encode_record(closing));
   CHECK(sink.got_closing->throttled.at(0).device == 1);
   CHECK(sink.got_closing->busy.at(0).why == "others");
+  CHECK(sink.got_closing->busy.at(0).host.id == HostId{5});
   CHECK(sink.got_closing->other_cost.buffer_bytes == uint64_t(1) << 40);
   CHECK(sink.calls == 4);
   const auto again = read_header(encode_record(header));

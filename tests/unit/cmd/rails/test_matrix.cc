@@ -117,7 +117,7 @@ TEST_CASE("rails: what two ports' facts say before anything is sent") {
 
 TEST_CASE("rails: what a host says of its NICs travels whole, and only whole") {
   RailHost host;
-  host.host = "node01";
+  host.host = {HostId{7}, "node01"};
   host.rank = 3;
   host.hash = 0x1234;
   host.network_namespace = 99;
@@ -128,7 +128,8 @@ TEST_CASE("rails: what a host says of its NICs travels whole, and only whole") {
   const Bytes bytes = encode(host);
   const auto back = decode_rail_host(bytes);
   REQUIRE(back.ok());
-  CHECK(back->host == "node01");
+  CHECK(back->host == host.host);
+  CHECK(back->host.name == "node01");
   CHECK(back->rank == 3);
   CHECK(back->hash == 0x1234);
   CHECK(back->network_namespace == 99);

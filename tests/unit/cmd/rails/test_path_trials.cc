@@ -19,6 +19,7 @@ using Speed = std::function<double(int from, int nic, int to, int peer)>;  // GB
 struct Cluster {
   int hosts = 3;
   std::vector<std::string> nics{"eth0"};
+  bool alike = false;  // all hosts have one name
 
   RailPair pair(int a, int b, const Speed& speed) const {
     RailPair pair{.from = a, .to = b, .cells = {}};
@@ -35,7 +36,7 @@ struct Cluster {
     RailsReport all;
     for (int h = 0; h < hosts; ++h) {
       RailsHost& host = all.hosts.emplace_back();
-      host.host = format("10.0.0.{}", h + 1);
+      host.host = {HostId(int32_t(h)), alike ? "localhost" : format("10.0.0.{}", h + 1)};
       for (const std::string& nic : nics)
         host.nics.push_back({.name = nic, .link = "Ethernet", .rate_Gbps = 10, .mtu = 1500});
     }
@@ -127,6 +128,16 @@ TEST_CASE("paths: where packets vanish one way nothing arrives either way, and t
     CHECK(who([](int a, int b) { return a + b == 2 && a != b; }) ==
           "link 10.0.0.1 eth0 - 10.0.0.3 eth0");
   }
+}
+
+TEST_CASE("paths: hosts that are called alike are told apart", "[rails]") {
+  const Cluster cluster{.hosts = 4, .alike = true};
+  CHECK(cluster.judged([](int, int, int, int) { return 1.0; }).culprits.empty());
+  const RailsFindings found =
+      cluster.judged([](int a, int, int, int) { return a == 2 ? 0.1 : 1.0; });
+  CHECK(named(found) == "host localhost sends");
+  REQUIRE(found.culprits.size() == 1);
+  CHECK(found.culprits[0].host.id == HostId{2});
 }
 
 TEST_CASE("paths: one of a host's NICs is named, with its direction", "[rails]") {

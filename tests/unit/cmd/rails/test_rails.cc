@@ -41,7 +41,7 @@ RailsReport matrix(const Shape& shape, const Cell& cell) {
   report.message_bytes = 1 << 20;
   for (int h = 0; h < shape.hosts; ++h) {
     RailsHost& host = report.hosts.emplace_back();
-    host.host = format("n{}", h);
+    host.host = {HostId(int32_t(h)), format("n{}", h)};
     for (const std::string& name : shape.nics)
       host.nics.push_back({.name = name,
                            .link = shape.link,
@@ -318,7 +318,7 @@ TEST_CASE("rails: wrong data is worse than a way that fails, a host without RDMA
   report.hosts[2].why_no_rdma = "no device";
   const RailsFindings v = judge_rails(report, 0.7);
   CHECK(kinds(v) == std::vector<std::string>{"host"});
-  CHECK(failures(v)[0].at.host == "n2");
+  CHECK(failures(v)[0].at.host.name == "n2");
   CHECK(failures(v)[0].message.find("no device") != std::string::npos);
   CHECK(v.recommended.empty());
 }

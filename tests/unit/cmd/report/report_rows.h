@@ -74,7 +74,7 @@ inline BenchHeader header_of(int ranks) {
   header.collective = kernels::Collective::all_reduce;
   header.ranks = ranks;
   HostLine host;
-  host.host = "elsewhere";
+  host.host = {HostId{0}, "elsewhere"};
   for (int rank = 0; rank < ranks; ++rank) host.ranks.push_back(rank);
   header.hosts.push_back(host);
   header.links = {{0, 0, 1, "SHM"}, {0, 1, 0, "SHM"}};

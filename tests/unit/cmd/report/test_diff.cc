@@ -18,7 +18,7 @@ bool has(const std::string& text, const std::string& what) {
 Finding figure(const std::string& name, const std::string& host, double number,
                const char* unit = "GB/s", const char* reason = "") {
   Finding finding{.name = name};
-  finding.at = {.kind = SubjectKind::host, .host = host};
+  finding.at = {.kind = SubjectKind::host, .host = base::saved_host(host)};
   finding.measured = format("{:.6g}", number);
   finding.unit = unit;
   finding.reason = reason;
@@ -36,7 +36,7 @@ ComparedRun check_of(std::vector<Finding> checks, PathMatrix paths = {}) {
 PathMatrix matrix(size_t hosts, double GBps) {
   PathMatrix paths;
   for (size_t i = 0; i < hosts; ++i) {
-    paths.ends.push_back(format("node{:02} eth0", i + 1));
+    paths.ends.push_back({base::saved_host(format("node{:02}", i + 1)), "eth0"});
     paths.GBps.emplace_back(hosts, GBps);
     paths.GBps[i][i] = kNotTried;
   }
@@ -164,7 +164,7 @@ TEST_CASE("diff: what a busy host spoilt counts below a fifth alone", "[report]"
   CHECK(diff(busy(10, ""), busy(3, "")).code == 1);
   // In a matrix all paths of the host.
   PathMatrix was = matrix(3, 1), is = matrix(3, 1);
-  is.busy = {"node02"};
+  is.busy = {base::saved_host("node02")};
   is.GBps[0][1] = is.GBps[1][2] = 0.4;
   CHECK(diff(check_of({}, was), check_of({}, is)).code == 0);
   is.GBps[0][2] = 0.4;
@@ -175,7 +175,7 @@ TEST_CASE("diff: what a busy host spoilt counts below a fifth alone", "[report]"
     run.bench = report_of({row(8, 5, busbw), row(16, 5, busbw)});
     if (own_limit) {
       run.bench->closing = BenchClosing{};
-      run.bench->closing->busy.push_back({"node01", "others", *own_limit});
+      run.bench->closing->busy.push_back({base::saved_host("node01"), "others", *own_limit});
     }
     return run;
   };
@@ -228,14 +228,14 @@ TEST_CASE("diff: the matrix stands for its median", "[report]") {
 
 TEST_CASE("paths: busy hosts are kept with them", "[report]") {
   PathMatrix paths = matrix(2, 1);
-  paths.busy = {"node02"};
+  paths.busy = {base::saved_host("node02")};
   const auto read = record_of<PathMatrix>(json_of(paths));
   REQUIRE(read);
   CHECK(read->busy == paths.busy);
   PathMatrix more = matrix(2, 1);
-  more.busy = {"node01", "node02"};
+  more.busy = {base::saved_host("node01"), base::saved_host("node02")};
   add_paths(paths, more);
-  CHECK(paths.busy == std::vector<std::string>{"node02", "node01"});
+  CHECK(paths.busy == std::vector<Host>{base::saved_host("node02"), base::saved_host("node01")});
 }
 
 }  // namespace report_diff_tests

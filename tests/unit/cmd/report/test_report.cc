@@ -137,7 +137,7 @@ TEST_CASE("ranks stand by how little they waited, equal ones by their numbers", 
   report.closing.emplace();
   for (const auto& [rank, waited] : {std::pair(0, 50), {1, 70}, {2, 50}, {3, 20}})
     report.closing->waits.push_back({.rank = rank,
-                                     .host = "a",
+                                     .host = {HostId{0}, "a"},
                                      .elapsed_us = 100,
                                      .waited_us = double(waited),
                                      .away_us = 0,
@@ -236,7 +236,7 @@ TEST_CASE("every reason leads to the same exit code at once and in the saved rep
 
 TEST_CASE("JSON is valid and has the fields of the contract", "[cmd]") {
   BenchReport report = report_of({row(8, 5, 0.01)});
-  report.header->hosts[0].host = "we\"ird\n\xff";
+  report.header->hosts[0].host.name = "we\"ird\n\xff";
   report.rows[0].in_place.wrong = -1;
   const json whole = json::parse(bench_json(report, judge(report, {}, {})));
   CHECK(whole["schema"] == "collctl.bench/1");

@@ -36,7 +36,7 @@ BenchReport compared_report() {
   header.ranks = 3;
   header.cuda_graph = 5;
   header.versus = "nccl 2.28.9: default, ring";
-  HostLine host{"node01", {0, 1, 2}, {0, 1, 2}, {7, 8, 9}, {}};
+  HostLine host{{HostId{0}, "node01"}, {0, 1, 2}, {0, 1, 2}, {7, 8, 9}, {}};
   host.gpus = {{"NVIDIA H200", "0000:0a:00.0", 3 << 20, ""},
                {"NVIDIA H200", "0000:0b:00.0", 3 << 20, ""},
                {"NVIDIA H100", "0000:0c:00.0", 5 << 20, "throttled: power cap"}};
@@ -53,15 +53,16 @@ BenchReport compared_report() {
 }
 
 BenchClosing a_closing() {
-  return {.busy = {},
-          .throttled = {{"node01", "0000:0c:00.0", 2, 2, "throttled: heat (hardware)"}},
-          .left_out = {{"symmetric", "it makes no windows"}},
-          .waits = {},
-          .other = "nccl 2.28.9",
-          .other_variant = "default",
-          .costs = true,
-          .own_cost = {0.25, 96 << 20, 64 << 20},
-          .other_cost = {1.5, 512 << 20, 448 << 20}};
+  return {
+      .busy = {},
+      .throttled = {{{HostId{0}, "node01"}, "0000:0c:00.0", 2, 2, "throttled: heat (hardware)"}},
+      .left_out = {{"symmetric", "it makes no windows"}},
+      .waits = {},
+      .other = "nccl 2.28.9",
+      .other_variant = "default",
+      .costs = true,
+      .own_cost = {0.25, 96 << 20, 64 << 20},
+      .other_cost = {1.5, 512 << 20, 448 << 20}};
 }
 
 bool has(const std::string& text, const std::string& part) {

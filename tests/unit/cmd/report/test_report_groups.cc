@@ -16,7 +16,7 @@ BenchReport in_groups() {
   report.spec.split = *parse_split("3");
   report.header->split = "3";
   report.header->hosts[0].ranks = {0, 1, 2};
-  report.header->hosts.push_back({"other", {3}, {0}, {0}});
+  report.header->hosts.push_back({{HostId{1}, "other"}, {3}, {0}, {0}});
   report.header->groups = {{{0, 1, 2}, {"elsewhere"}}, {{3}, {"other"}}};
   const double times_us[2][2] = {{5, 7}, {30, 20}};
   for (int size = 0; size < 2; ++size)

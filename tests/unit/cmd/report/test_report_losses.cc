@@ -14,7 +14,8 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-const LostRanks kLost{{2}, "b", "rank 2 (pid 7, host b) was killed by signal 9", "look for why"};
+const LostRanks kLost{
+    {2}, {HostId{1}, "b"}, "rank 2 (pid 7, host b) was killed by signal 9", "look for why"};
 
 // Three ranks; after the first row two.
 BenchReport after_a_loss() {
@@ -151,7 +152,7 @@ TEST_CASE("what only some groups have had their rows of is measured again", "[cm
   say(1, 1);
   CHECK(reporter.done() == 2);
   // From here on group 0 is no more.
-  reporter.shrunk({{{{0}, "a", "rank 0 was killed", ""}}, 1});
+  reporter.shrunk({{{{0}, {HostId{0}, "a"}, "rank 0 was killed", ""}}, 1});
   say(2, 1);
   reporter.shrunk({{}, 1});
   CHECK(reporter.done() == 3);

@@ -27,7 +27,7 @@ TEST_CASE("what was not tested makes a run incomplete", "[cmd]") {
   output.files = {{folder.file("a.json"), Format::json}};
   JobOutcome without;
   without.hosts.resize(1);
-  without.hosts[0].host = "node02";
+  without.hosts[0].host = {HostId{1}, "node02"};
   without.hosts[0].error = Error(ErrorCode::launch, "connection refused");
   const Captured run = capture(output, without, two_rows);
   CHECK(run.code == 8);

@@ -116,7 +116,8 @@ BenchReport apart_window_report() {
 BenchReport shrunk_report() {
   BenchReport report = cpu_report();
   report.rows.back().ranks = 1;
-  report.losses = {{{{1}, "elsewhere", "it was killed", "look why"}, 1, report.rows.size() - 1}};
+  report.losses = {
+      {{{1}, {HostId{0}, "elsewhere"}, "it was killed", "look why"}, 1, report.rows.size() - 1}};
   return report;
 }
 
@@ -312,7 +313,7 @@ TEST_CASE("a busy host stands beside the figures, in text and JSON", "[report]")
   REQUIRE_FALSE(report.closing);
   const Console console(1, 2);
   CHECK(text_footer(report, kPassed, console).find("During the run") == std::string::npos);
-  report.closing.emplace().busy = {{"a", "other processes took 1.5 of 4 cores"}};
+  report.closing.emplace().busy = {{{HostId{0}, "a"}, "other processes took 1.5 of 4 cores"}};
   const std::string line = "# During the run       : host a: other processes took 1.5 of 4 cores\n";
   CHECK(text_footer(report, kPassed, console).find(line) != std::string::npos);
   const auto back = read_report(bench_json(report, kPassed));

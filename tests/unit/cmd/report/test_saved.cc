@@ -22,17 +22,17 @@ bool has(const std::string& text, const std::string& what) {
 }
 
 // A document with checks: what each host measured, and whether it failed.
-struct Host {
+struct CheckedHost {
   std::string name;
   double GBps = 10;
   bool fails = false;
 };
-std::string checked(const std::vector<Host>& hosts) {
+std::string checked(const std::vector<CheckedHost>& hosts) {
   std::vector<Finding> findings;
   std::vector<Culprit> culprits;
-  for (const Host& host : hosts) {
+  for (const CheckedHost& host : hosts) {
     Finding& finding = findings.emplace_back(Finding{.name = "node/allreduce"});
-    finding.at = {.kind = SubjectKind::host, .host = host.name};
+    finding.at = {.kind = SubjectKind::host, .host = base::saved_host(host.name)};
     finding.measured = format("{:.6g}", host.GBps);
     finding.unit = "GB/s";
     if (!host.fails) continue;
@@ -42,7 +42,7 @@ std::string checked(const std::vector<Host>& hosts) {
   JsonWriter json;
   json.begin_object().field("schema", "collctl.check/1").field("level", "quick");
   json.key("hosts").begin_array();
-  for (const Host& host : hosts) json.begin_object().field("host", host.name).end_object();
+  for (const CheckedHost& host : hosts) json.begin_object().field("host", host.name).end_object();
   json.end_array().key("suites").begin_array();
   json.begin_object().field("name", "node").field("end", "done").field("seconds", 1).end_object();
   json.begin_object().field("name", "later").field("end", "done").field("seconds", 1).end_object();
@@ -233,7 +233,8 @@ TEST_CASE("what was expected is a dashed line", "[report]") {
 TEST_CASE("paths as a heat map: of too many ends the worst", "[report]") {
   PathMatrix paths;
   const size_t many = kMostEnds + 40;
-  for (size_t i = 0; i < many; ++i) paths.ends.push_back(format("node{:03} eth0", i));
+  for (size_t i = 0; i < many; ++i)
+    paths.ends.push_back({base::saved_host(format("node{:03}", i)), "eth0"});
   paths.GBps.assign(many, std::vector<double>(many, 10));
   for (size_t i = 0; i < many; ++i) paths.GBps[i][i] = kNotTried;
   paths.GBps[150][7] = 0;
@@ -247,8 +248,9 @@ TEST_CASE("paths as a heat map: of too many ends the worst", "[report]") {
   CHECK(has(svg, ">node190 eth0<"));
   CHECK(paths_svg("t", {}) == "");
   // Later measurements do not replace the first.
-  PathMatrix first{{"a e", "b e"}, {{-1, 2}, {-1, -1}}};
-  add_paths(first, {{"b e", "a e", "c e"}, {{-1, 3, 4}, {9, -1, 5}, {6, 7, -1}}});
+  const PathEnd a{{HostId{0}, "a"}, "e"}, b{{HostId{1}, "b"}, "e"}, c{{HostId{2}, "c"}, "e"};
+  PathMatrix first{{a, b}, {{-1, 2}, {-1, -1}}};
+  add_paths(first, {{b, a, c}, {{-1, 3, 4}, {9, -1, 5}, {6, 7, -1}}});
   CHECK(first.ends.size() == 3);
   CHECK(first.GBps[0][1] == 2);
   CHECK(first.GBps[1][0] == 3);

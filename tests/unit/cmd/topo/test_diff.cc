@@ -48,7 +48,7 @@ ErrorCode code_of(const std::vector<HostTopology>& hosts,
 }
 
 HostTopology reached(const std::string& host, const std::string& text) {
-  return {host, {}, view(text, host)};
+  return {base::saved_host(host), {}, view(text, host)};
 }
 
 }  // namespace
@@ -142,7 +142,7 @@ TEST_CASE("hosts are grouped by their machines, and the odd one stands out", "[t
   const std::string slow = replaced(text, "speed=\"400000\"", "speed=\"200000\"");
   std::vector<HostTopology> hosts{reached("a", slow), reached("b", text),
                                   reached("c", moved(text))};
-  hosts.push_back({"d", Error(ErrorCode::launch, "cannot connect", "is it up?"), {}});
+  hosts.push_back({{HostId{3}, "d"}, Error(ErrorCode::launch, "cannot connect", "is it up?"), {}});
   const auto groups = group_hosts(hosts);
   CHECK(groups == std::vector<std::vector<int>>{{1, 2}, {0}});
   CHECK(code_of(hosts, groups) == ErrorCode::launch);

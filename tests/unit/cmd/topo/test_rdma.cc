@@ -127,7 +127,7 @@ TEST_CASE("topo -H shows the ports of all hosts with the GIDs that connections t
     CHECK(view->rdma == here.rdma);
     CHECK(*view->gpu_direct == *here.gpu_direct);
     CHECK(view->memlock_bytes == 65536);
-    hosts.push_back({name, {}, std::move(*view), {}});
+    hosts.push_back({base::saved_host(name), {}, std::move(*view), {}});
   }
   hosts[1].view->rdma[0].ports[0].state = "DOWN";
   const auto groups = group_hosts(hosts);

@@ -68,7 +68,8 @@ WindowReport small_report() {
   report.header.version = "1.2.3";
   report.header.ranks = 2;
   report.header.device_reason = "--device cpu";
-  report.header.hosts.push_back({.host = "a", .ranks = {0, 1}, .devices = {}, .pids = {}});
+  report.header.hosts.push_back(
+      {.host = {HostId{0}, "a"}, .ranks = {0, 1}, .devices = {}, .pids = {}});
   report.checks.push_back({.name = "aliasing", .measured = "8", .unit = "comparisons"});
   report.pairs.push_back({.from = 0,
                           .to = 1,
@@ -228,7 +229,7 @@ TEST_CASE("the verdict: wrong data, then failures, then what was not tested", "[
   CHECK(judge(report, {}, {}).code() == ErrorCode::bad_data);
   CHECK(judge(report, {}, {}).reasons().size() == 3);
   HostEnd missing;
-  missing.host = "node02";
+  missing.host = {HostId{1}, "node02"};
   missing.error = Error(ErrorCode::launch, "connection refused");
   const Verdict fewer = judge(small_report(), {missing}, {});
   CHECK(fewer.exit_code() == 8);

@@ -141,6 +141,7 @@ TEST_CASE("the error record keeps every field and survives anything") {
   e.within("connect rank 3 -> rank 2").within("bootstrap");
   e.rank = 2;
   e.host = "b1";
+  e.host_id = HostId{6};
   e.signal = 9;
   e.awaited = 4;
   e.from = 3;
@@ -153,6 +154,7 @@ TEST_CASE("the error record keeps every field and survives anything") {
   CHECK(back.contexts == e.contexts);
   CHECK(back.rank == 2);
   CHECK(back.host == "b1");
+  CHECK(back.host_id == HostId{6});
   CHECK(back.signal == 9);
   CHECK(back.awaited == 4);
   CHECK(back.from == 3);

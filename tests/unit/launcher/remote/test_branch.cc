@@ -30,6 +30,7 @@ BranchOrder some_order() {
   order.options.stage.staging = Staging::never;
   order.options.stage.patience_s = 60;
   HostSpec host;
+  host.id = HostId{41};
   host.name = "node07";
   host.user = "me";
   host.port = 23;
@@ -100,6 +101,7 @@ TEST_CASE("an order of a branch arrives as it was given, and no part of it alone
   REQUIRE(order.ok());
   CHECK(order->encode() == wire);
   CHECK(order->hosts[1].jump == "gate");
+  CHECK(order->hosts[1].id == HostId{41});
   CHECK(order->options.ssh.connect_timeout_s == 2.5);
   for (size_t n = 0; n < wire.size(); ++n)
     CHECK_FALSE(BranchOrder::decode(ByteView(wire).first(n)).ok());
