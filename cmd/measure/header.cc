@@ -182,6 +182,9 @@ Result<BenchHeader> gather_header(const RankSettings& settings, const HeaderFact
     COLL_ASSIGN(RankSays said, read_rank(int(rank), all[rank], on_gpus, cores[at->second], links));
     header.init_seconds = std::max(header.init_seconds, said.init_seconds);
     HostLine& line = header.hosts[at->second];
+    if (const Host host = runtime::host_of(peer); line.host != host && header.note.empty())
+      header.note = format("{} and {} are one host: name each host once in the list of hosts",
+                           line.host, host);
     line.ranks.push_back(peer.rank);
     teams[said.team].push_back(peer.rank);
     line.devices.push_back(peer.device);
@@ -210,7 +213,7 @@ Result<BenchHeader> gather_header(const RankSettings& settings, const HeaderFact
             }))
           line.hosts.push_back(host.host.name);
     }
-  header.note = note_of(header, cores);
+  if (header.note.empty()) header.note = note_of(header, cores);
   return header;
 }
 
