@@ -398,7 +398,15 @@ Error late_as_a_whole(const std::vector<RankFacts>& ranks, std::string what,
   Error e(ErrorCode::deadline, std::move(what));
   const auto stopped = [](const RankFacts& r) { return !r.exited && r.state == 'T'; };
   const auto first = std::find_if(ranks.begin(), ranks.end(), stopped);
-  if (first == ranks.end()) return e;
+  if (first == ranks.end()) {
+    const auto mute = std::find_if(ranks.begin(), ranks.end(),
+                                   [](const RankFacts& r) { return !r.exited && r.state == '?'; });
+    if (mute == ranks.end()) return e;
+    e.message += format("; host {} has not said how its ranks are", mute->end.host);
+    e.hint = stuck_hint(*mute);
+    e.on(mute->end.host);
+    return e;
+  }
   e.hint = stuck_hint(*first);
   const bool others = std::any_of(ranks.begin(), ranks.end(),
                                   [&](const RankFacts& r) { return !r.exited && !stopped(r); });

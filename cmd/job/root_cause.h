@@ -38,7 +38,7 @@ std::optional<Error> root_cause(const std::vector<RankFacts>& ranks);
 // bootstrap": the ranks that have not ended, for deadlines of the whole job.
 std::string where_they_are(const std::vector<RankFacts>& ranks);
 // The deadline of a whole job: `what`, where the ranks are, and `waits`. It names the rank that is
-// stopped where others are not.
+// stopped where others are not, else the host that says nothing of its ranks.
 Error late_as_a_whole(const std::vector<RankFacts>& ranks, std::string what,
                       const std::string& waits);
 // "rank 3 (host a)", "ranks 0-3 (host a), 5, 7 (host b)"; no hosts where there is only one.

@@ -16,7 +16,8 @@ Bytes with_host(uint32_t host, ByteView rest) {
 
 }  // namespace
 
-Branch::Branch(BranchOrder order) : hosts_(order.hosts.size()), told_(hosts_, HostPhase::waiting) {
+Branch::Branch(BranchOrder order)
+    : hosts_(order.hosts.size()), told_(hosts_, HostPhase::waiting), told_behind_(hosts_) {
   order.options.in_agent = true;
   auto pool = HostPool::make(order.hosts, order.options);
   if (pool)
@@ -49,8 +50,11 @@ bool Branch::report_host(uint32_t host, const Send& send, const std::function<bo
     if (!frame) {
       if (const std::string talk = link.take_talk(); !talk.empty())
         send(AgentFrame::talk, with_host(host, base::bytes_of(talk)));
-      if (told == phase) return true;
-      BranchPhase word{phase, link.carrier() != nullptr, link.client(), {}};
+      const bool waits = phase == HostPhase::waiting;
+      Host behind = waits ? pool_->carrier_of(int(host)) : Host();
+      if (told == phase && (!waits || told_behind_[host] == behind)) return true;
+      told_behind_[host] = behind;
+      BranchPhase word{phase, link.carrier() != nullptr, link.client(), {}, std::move(behind)};
       if (phase == HostPhase::failed) {
         word.error = *link.error();
         word.error->message = link.cause();

@@ -36,6 +36,7 @@ class Branch {
   std::unique_ptr<HostPool> pool_;
   std::optional<Error> error_;   // why there is no pool
   std::vector<HostPhase> told_;  // by host
+  std::vector<Host> told_behind_;
 };
 
 }  // namespace collctl::launcher

@@ -79,7 +79,8 @@ Result<BranchOrder> BranchOrder::decode(ByteView payload) {
 
 Bytes BranchPhase::encode() const {
   ByteWriter w;
-  w.put(uint8_t(phase)).put(uint8_t(deeper)).put_string(client).put(uint8_t(error.has_value()));
+  w.put(uint8_t(phase)).put(uint8_t(deeper)).put_string(client);
+  w.put(int32_t(behind.id)).put_string(behind.name).put(uint8_t(error.has_value()));
   if (error) w.put_rest(encode_error(*error));
   return w.take();
 }
@@ -91,13 +92,16 @@ Result<BranchPhase> BranchPhase::decode(ByteView payload) {
   word.phase = HostPhase(phase);
   word.deeper = r.get<uint8_t>() != 0;
   word.client = r.get_string(4096);
+  word.behind.id = HostId(r.get<int32_t>());
+  word.behind.name = r.get_string(4096);
   const bool has_error = r.get<uint8_t>() != 0;
   // The phase `up` comes with the greeting; `failed` with an error and only so.
   if (!r.ok() || phase > uint8_t(HostPhase::failed) || word.phase == HostPhase::up ||
       has_error != (word.phase == HostPhase::failed))
     return malformed("word about a carried host");
   if (!has_error && !r.at_end()) return malformed("word about a carried host");
-  const size_t head = sizeof phase + 1 + sizeof(uint32_t) + word.client.size() + 1;
+  const size_t head = 2 + sizeof(uint32_t) + word.client.size() + sizeof(int32_t) +
+                      sizeof(uint32_t) + word.behind.name.size() + 1;
   if (has_error) word.error = decode_error(payload.subspan(head));
   return word;
 }

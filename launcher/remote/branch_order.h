@@ -22,6 +22,7 @@ struct BranchPhase {
   bool deeper = false;         // the carrier has it from another that it carries; so has its client
   std::string client;          // HostLink::client()
   std::optional<Error> error;  // with failed; its message is HostLink::cause()
+  Host behind = {};            // with waiting: the host that is to carry it, and is not up yet
 
   Bytes encode() const;  // what stands behind the host's number
   static Result<BranchPhase> decode(ByteView payload);

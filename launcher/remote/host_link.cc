@@ -91,9 +91,9 @@ void HostLink::fail(Error error) {
   channel_.reset();
 }
 
-void HostLink::fail_behind(const HostLink& carrier, Error error) {
+void HostLink::fail_behind(const Host& carrier, Error error) {
   fail(std::move(error));
-  if (error_) error_->on(carrier.spec_.host());
+  if (error_) error_->on(carrier);
 }
 
 void HostLink::reject(Error error) {
@@ -321,6 +321,7 @@ bool HostLink::hear(AgentFrame type, ByteView payload) {
 void HostLink::hear_phase(BranchPhase word) {
   const std::string& from = carrier_->spec_.name;
   client_ = word.deeper ? word.client : format("from {}: {}", from, word.client);
+  waits_for_ = std::move(word.behind);
   const bool over = word.error || word.phase == HostPhase::left;
   if (!over && times_.up < 0) enter(word.phase);
   if (!over) return;

@@ -84,7 +84,9 @@ class HostLink {
   // Fails the host; keeps the first error. The channel is closed.
   void fail(Error error);
   // The same, where another host is to be named: the one through which this one is reached.
-  void fail_behind(const HostLink& carrier, Error error);
+  void fail_behind(const Host& carrier, Error error);
+  // While it waits for another that is to carry it, as its own carrier says; else nobody.
+  const Host& waits_for() const { return waits_for_; }
   // The same for a host that sends malformed data: what else it has sent is dropped.
   void reject(Error error);
   // Dismisses the agent; `left` when it has exited.
@@ -122,6 +124,7 @@ class HostLink {
   std::deque<RawFrame> frames_;  // to be taken
   int64_t heard_ns_ = 0;
   HostLink* carrier_ = nullptr;
+  Host waits_for_;
   uint32_t number_ = 0;             // among those that the carrier carries
   std::vector<HostLink*> carried_;  // by number
   size_t kept_ = 0;                 // bytes in frames_, its own and those of all it carries

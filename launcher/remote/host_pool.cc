@@ -340,22 +340,29 @@ std::vector<int> HostPool::failed() const {
   return list;
 }
 
+Host HostPool::carrier_of(int index) const {
+  const HostLink& link = host(index);
+  if (link.waits_for().named()) return link.waits_for();
+  const HostLink* by = link.carrier() != nullptr ? link.carrier() : state_->behind[size_t(index)];
+  return by == nullptr ? Host() : by->spec().host();
+}
+
 void HostPool::fail_late_hosts(double after_s, const char* option) {
   for (size_t host = 0; host < state_->links.size(); ++host) {
     HostLink& link = *state_->links[host];
     if (link.phase() >= HostPhase::up) continue;
-    const HostLink* carrier = link.carrier() != nullptr ? link.carrier() : state_->behind[host];
+    const Host carrier = carrier_of(int(host));
     std::string still = phase_name(link.phase());
-    if (carrier != nullptr && link.phase() == HostPhase::waiting)
-      still += format(" for {}, through which it is reached", carrier->spec().name);
-    else if (carrier != nullptr)
-      still += " from " + carrier->spec().name;
+    if (carrier.named() && link.phase() == HostPhase::waiting)
+      still += format(" for {}, through which it is reached", carrier.name);
+    else if (carrier.named())
+      still += " from " + carrier.name;
     const std::string held_up = link.held_up();
     if (!held_up.empty()) still += "; " + held_up;
     Error late(ErrorCode::deadline,
                format("not up within {} s ({}): still {}", after_s, option, still));
-    if (carrier != nullptr && (link.phase() == HostPhase::waiting || !held_up.empty()))
-      link.fail_behind(*carrier, std::move(late));
+    if (carrier.named() && (link.phase() == HostPhase::waiting || !held_up.empty()))
+      link.fail_behind(carrier, std::move(late));
     else
       link.fail(std::move(late));
   }

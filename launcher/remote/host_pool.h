@@ -41,6 +41,8 @@ class HostPool {
   // No host is still starting: each is up or has failed.
   bool settled() const;
   std::vector<int> failed() const;
+  // The host through which this one is reached, or waits to be; nobody: from here.
+  Host carrier_of(int index) const;
   // Fails every host that is still starting, naming the phase it is in; `option` set the limit.
   void fail_late_hosts(double after_s, const char* option = "--start-timeout");
   // Only these are needed: the others are dismissed, but for those that carry one that is.

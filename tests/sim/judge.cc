@@ -102,12 +102,15 @@ bool is_behind(const Plan& plan, const Error& error, int carrier) {
 // It held up the others until their time was over, and was over itself before all had said so: then
 // who was held up last says, as the others do, that it waits, and nobody is at fault.
 bool went_over(const Plan& plan, const Fault& fault, double ended_s) {
-  const double patience = std::min(plan.op_timeout_s, plan.start_timeout_s - fault.at_s);
+  double from_s = fault.at_s;  // others that overlap began the wait
+  for (const Fault& f : plan.faults)
+    if (f.lasts_s > 0 && f.at_s < from_s && f.at_s + f.lasts_s >= fault.at_s) from_s = f.at_s;
+  const double patience = std::min(plan.op_timeout_s, plan.start_timeout_s - from_s);
   double away_s = 0;  // the launcher, which hears of it later
   for (const Fault& f : plan.faults)
     if (f.kind == FaultKind::stop_launcher || f.kind == FaultKind::suspend) away_s += f.lasts_s;
   const double over_s = fault.at_s + fault.lasts_s;
-  return fault.lasts_s > 0 && fault.lasts_s >= patience - 0.1 && over_s <= ended_s &&
+  return fault.lasts_s > 0 && over_s - from_s >= patience - 0.1 && over_s <= ended_s &&
          over_s >= ended_s - away_s - kSettle - kDeaf - kFarewell - round_trip(plan);
 }
 
