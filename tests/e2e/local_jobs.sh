@@ -168,8 +168,8 @@ is_code 0
 # --- what runs: of jobs that write elsewhere
 trap 'kill $launchers 2>/dev/null; rm -rf "$work"' EXIT
 launchers="" job_out=$work/job_out job_err=$work/job_err
-has_out() { grep -qE -- "$1" "$out" || fail "standard output lacks '$1'"; }  # a pattern
-begin() { COLLCTL_PACE_US=${pace:-20000} "$collctl" "$@" >"$job_out" 2>"$job_err" </dev/null & launcher=$!; launchers="$launchers $launcher"; }
+shows() { grep -qE -- "$1" "$out" || fail "standard output lacks '$1'"; }  # a pattern
+begin_aside() { COLLCTL_PACE_US=${pace:-20000} "$collctl" "$@" >"$job_out" 2>"$job_err" </dev/null & launcher=$!; launchers="$launchers $launcher"; }
 await_work() { await -of "$launcher" moves "$launcher" 1; }
 rank_pid() { children | awk -v n="$1" '/__rank/ && n-- == 0 { print $1 }'; }
 json() { # a Python expression over the one job `j` of the last answer
@@ -183,7 +183,7 @@ is_code 3
 has_err "no job"
 run status none
 is_code 2
-begin run -n 4 --op-timeout 3600 allreduce "${long[@]}" --algo ring
+begin_aside run -n 4 --op-timeout 3600 allreduce "${long[@]}" --algo ring
 await_work
 run status "$launcher" --json
 is_code 0
@@ -208,23 +208,23 @@ is_json 'j["awaited"][0]["rank"]' 2
 is_json 'j["awaited"][0]["waiters"]' '[0, 1, 3]'
 is_json 'j["ranks"][2]["state"]' T
 run status "$launcher"
-has_out "^job $launcher: allreduce, 4 ranks on 1 host"
-has_out "wait [0-9.]+ s for rank 2 .*pid $victim\), which is stopped"
+shows "^job $launcher: allreduce, 4 ranks on 1 host"
+shows "wait [0-9.]+ s for rank 2 .*pid $victim\), which is stopped"
 kill -CONT "$victim"
 run status "$launcher" --json
 is_json 'j["ranks"][2]["state"] in "RS"' True
 
 case_is "status: several jobs are listed; a launcher that is stopped does not answer: code 6"
 first=$launcher
-begin run -n 2 -- sleep 1000
+begin_aside run -n 2 -- sleep 1000
 await -of "$launcher" status "$launcher" sleep
 run status
 is_code 0
-has_out "^ *$first  allreduce, 4 ranks"
-has_out "^ *$launcher  sleep, 2 ranks"
+shows "^ *$first  allreduce, 4 ranks"
+shows "^ *$launcher  sleep, 2 ranks"
 run status "$launcher"
 is_code 0
-has_out "sleeps \(S\)"
+shows "sleeps \(S\)"
 kill -STOP "$first"
 run status "$first"
 is_code 6
@@ -235,7 +235,7 @@ wait "$launcher" "$first" 2>/dev/null
 
 case_is "stragglers: a rank that is stopped now and then is late; nobody stands out where nobody is"
 # The row is measured again until the rank has been stopped five times; the last of them is stopped, too.
-pace=0 COLLCTL_UNTIL=$work/told begin run -n 4 --op-timeout 600 allreduce -b 64K -e 64K --iters 300 --check 0 --algo ring --stragglers --json
+pace=0 COLLCTL_UNTIL=$work/told begin_aside run -n 4 --op-timeout 600 allreduce -b 64K -e 64K --iters 300 --check 0 --algo ring --stragglers --json
 await_work
 victim=$(rank_pid 3)
 stops=0
@@ -254,7 +254,7 @@ late=$(python3 -c 'import json, sys; print(*[(l["kind"], l["rank"]) for l in jso
 [ "$late" = "('rank', 3)" ] || fail "late: $late"
 run run -n 2 allreduce -b 64K -e 64K --iters 50 --stragglers
 is_code 0
-has_out "^# Late  "
-has_out "^#   rank [01] .*: waited [0-9]+ %"
+shows "^# Late  "
+shows "^#   rank [01] .*: waited [0-9]+ %"
 
 conclude
