@@ -212,10 +212,10 @@ ends_with "0 "
 lacks_out '"tuner'
 
 case_is "a rank whose tuner answers differently, is not there, or fails is named, with the plugin's word"
-mine=$plugins/libnccl-tuner-fake5.so
-all=("COLLCTL_TUNER_PLUGIN=$mine" FAKE_TUNER_PICK=1:2)
+tuner=$plugins/libnccl-tuner-fake5.so
+all=("COLLCTL_TUNER_PLUGIN=$tuner" FAKE_TUNER_PICK=1:2)
 odd_rank=2
-odd=("COLLCTL_TUNER_PLUGIN=$mine" FAKE_TUNER_PICK=1:0)
+odd=("COLLCTL_TUNER_PLUGIN=$tuner" FAKE_TUNER_PICK=1:0)
 join "${bench[@]}"
 ends_with "2 2 2 2 "
 has_err "answers differently on the ranks: allreduce of 4 bytes: ring/simple, 1 channels (tuner: Ring/Simple) on rank 0 ("
@@ -225,7 +225,7 @@ join "${bench[@]}"
 ends_with "2 2 2 2 "
 has_err "has the tuner plugin 'Scales' version 5, rank 2 ("
 has_err ") has none"
-odd=("COLLCTL_TUNER_PLUGIN=$mine" FAKE_TUNER_FAIL=getCollInfo)
+odd=("COLLCTL_TUNER_PLUGIN=$tuner" FAKE_TUNER_FAIL=getCollInfo)
 join "${bench[@]}"
 ends_with "3 3 3 3 "
 has_err "getCollInfo failed: system error (2); it said: getCollInfo was to fail"
