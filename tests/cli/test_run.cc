@@ -1,4 +1,6 @@
 // Jobs of the real binary: what a user sees of them, in every form.
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
@@ -56,6 +58,7 @@ TEST_CASE("ranks that are bound to cores of their own share none", "[cli]") {
     INFO(bind << ": " << ran.out);
     CHECK(ran.code == 0);
     CHECK(has(ran.out, "# note: 2 ranks share 1 core; times") == !enough);
+    CHECK(has(ran.out, "# Out of bounds values : not checked\n"));
     CHECK(has(ran.out, ": ranks 0-1, bound\n") ==
           (enough && bind != std::string("--bind-to none")));
   }
@@ -126,6 +129,30 @@ TEST_CASE("every collective runs and is right, direct and under run", "[cli]") {
       CHECK_FALSE(report["results"].empty());
       CHECK(report["verdict"]["ok"] == true);
     }
+}
+
+// Ranks 0 and 1 share a host and its window, 2 and 3 do not.
+TEST_CASE("what one group of ranks cannot do has no row, or is the error", "[cli]") {
+  const auto ran = [](const std::string& algorithms) {
+    return shell(
+        format(
+            "for r in 3 2 1 0; do COLLCTL_HOSTID=$((r / 3)) {{}} run --join "
+            "127.0.0.1:{} --rank $r --size 4 --device cpu allreduce --split 2 --algo {} -b 8 "
+            "-e 8 --json & done\nfor r in 3 2 1 0; do wait -n || code=$?; done; exit ${{code-0}}",
+            20000 + ::getpid() % 10000, algorithms),
+        "COLLCTL_TOKEN=a-token-of-the-tests");
+  };
+  const Ran some = ran("one-shot,ring");
+  REQUIRE(some.code == 0);
+  const json rows = json::parse(some.out)["results"];
+  CHECK(rows.size() == 2);
+  for (const json& row : rows) CHECK(row["algorithm"] == "ring");
+  for (const char* algorithms : {"one-shot", "one-shot,two-shot"}) {
+    const Ran none = ran(algorithms);
+    INFO(none.err);
+    CHECK(none.code == 2);
+    CHECK(has(none.err, "group 1"));
+  }
 }
 
 TEST_CASE("CSV rows and report files", "[cli]") {
