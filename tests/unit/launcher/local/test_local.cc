@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
+#include "tests/asleep.h"
 #include "tests/unit/launcher/local/processes.h"
 
 namespace local_local_tests {
@@ -125,7 +127,7 @@ TEST_CASE("nothing of the launcher leaks into a rank") {
     const int flags = ::fcntl(fd, F_GETFD);
     if (flags >= 0 && (flags & FD_CLOEXEC) == 0) ++inherited;
   }
-  auto job = LocalJob::start({shell("sleep 0.2"), shell("ls /proc/self/fd | wc -l")});
+  auto job = LocalJob::start({shell(":"), shell("ls /proc/self/fd | wc -l")});
   REQUIRE(job.ok());
   Seen seen = run_to_end(**job);
   CHECK(std::stoi(seen.out[1]) == 4 + inherited);
@@ -181,14 +183,24 @@ TEST_CASE("a rank that does not read its input runs into the deadline") {
 }
 
 TEST_CASE("a wait ends when a rank has taken all its input") {
-  RankProcess p = shell("head -c 1048576 >/dev/null; exec sleep 100");
+  RankProcess p = shell("kill -STOP $$; head -c 1048576 >/dev/null; exec sleep 1000");
   p.null_stdin = false;
   auto job = LocalJob::start({p});
   REQUIRE(job.ok());
-  REQUIRE((*job)->write_stdin(0, Bytes(1 << 20, 'x'), Deadline::after_seconds(10)).ok());
   const Deadline deadline = Deadline::after_seconds(60);
+  while (base::process_state((*job)->pid(0)) != 'T' && !deadline.passed())
+    base::sleep_until(Deadline::after_ms(5));
+  REQUIRE((*job)->write_stdin(0, Bytes(1 << 20, 'x'), Deadline::after_seconds(10)).ok());
+  // It takes what a pipe does not hold only now.
+  bool waits = false;
+  std::thread reader([&waits, pid = (*job)->pid(0)] {
+    waits = test::wait_until_asleep(1);
+    ::kill(pid, SIGCONT);
+  });
   // Nothing else happens that would end it.
   auto events = (*job)->wait(deadline);
+  reader.join();
+  CHECK(waits);
   REQUIRE(events.ok());
   CHECK(events->empty());
   CHECK((*job)->stdin_pending(0) == 0);
@@ -220,8 +232,7 @@ TEST_CASE("the control descriptor speaks frames both ways") {
 }
 
 TEST_CASE("nonsense on the control descriptor becomes the rank's error") {
-  auto job =
-      LocalJob::start({shell("printf '\\377\\377\\377\\377\\3\\0\\0\\0hi' >&3; sleep 0.1", true)});
+  auto job = LocalJob::start({shell("printf '\\377\\377\\377\\377\\3\\0\\0\\0hi' >&3", true)});
   REQUIRE(job.ok());
   Seen seen = run_to_end(**job);
   REQUIRE(seen.frames.size() == 1);
