@@ -94,8 +94,7 @@ TEST_CASE("grandchildren end with the job: in the group, and out of it") {
     CHECK(alive(child));
   }
   SECTION("with a session of its own, its parent gone") {
-    auto job =
-        LocalJob::start({shell("setsid sh -c 'echo $$; exec sleep 1000' & wait $!; sleep 0.1")});
+    auto job = LocalJob::start({shell("setsid sh -c 'echo $$; exec sleep 1000' & wait $!; :")});
     REQUIRE(job.ok());
     Seen seen;
     child = pid_line(**job, seen);
@@ -128,7 +127,10 @@ TEST_CASE("the destructor ends everything at once") {
 }
 
 TEST_CASE("signals are forwarded to the groups") {
-  auto job = LocalJob::start({shell("trap 'exit 5' USR1; echo $$; while :; do sleep 0.02; done")});
+  // The rank's child is up when it says so, and hears the signal as well.
+  auto job = LocalJob::start(
+      {shell("trap : USR1; sh -c \"trap 'exit 5' USR1; echo 1; while :; do sleep 0.02; done\" & "
+             "wait $!; wait $!; exit $?")});
   REQUIRE(job.ok());
   Seen seen;
   pid_line(**job, seen);
