@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/format.h"
+#include "tests/asleep.h"
 #include "tests/catch.h"
 #include "tests/own_loopback.h"
 #include "tests/unit/runtime/few_files.h"
@@ -352,13 +353,15 @@ TEST_CASE("a connector stops when it is told to", "[auth]") {
   }
   for (const Address& at : {silent, gone}) {
     uint32_t cancelled = 0;
+    bool waits = false;
     std::thread later([&] {
-      base::sleep_until(Deadline::after_ms(50));
+      waits = test::wait_until_others_sleep();
       std::atomic_ref<uint32_t>(cancelled).store(1);
     });
     const auto ended = base::auth_connect(at, secret_of(1), view("x"), Deadline::after_seconds(60),
                                           {}, &cancelled);
     later.join();
+    CHECK(waits);
     REQUIRE_FALSE(ended.ok());
     CHECK(ended.error().code == ErrorCode::lost);
     CHECK(ended.error().message.find("stopped because") != std::string::npos);
@@ -374,14 +377,15 @@ TEST_CASE("a connector waits for a listener that is not there yet", "[auth]") {
   auto refused = base::auth_connect(at, secret_of(1), view("x"), Deadline::after_ms(60));
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.error().code == ErrorCode::lost);
-  std::atomic<bool> accepted{false};
+  std::atomic<bool> accepted{false}, waits{false};
   std::thread later([&] {
-    base::sleep_until(Deadline::after_ms(100));
+    waits = test::wait_until_others_sleep();
     auto listener = AuthListener::listen(at, secret_of(1), true);
     accepted = listener.ok() && (*listener)->accept_one(soon()).ok();
   });
   CHECK(base::auth_connect(at, secret_of(1), view("x"), soon()).ok());
   later.join();
+  CHECK(waits);
   CHECK(accepted);
 }
 

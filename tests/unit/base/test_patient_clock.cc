@@ -48,7 +48,7 @@ TEST_CASE("patient clock: never goes back, never overtakes the machine, and goes
 
 TEST_CASE("patient clock: what sleeps or waits is back at its deadline, not before") {
   const Deadline deadline = Deadline::after_ms(20);
-  sleep_until(deadline);
+  sleep_until(deadline);  // time is what is tested: the clock itself
   CHECK(deadline.passed());
   const Deadline poll_deadline = Deadline::after_ms(20);
   CHECK(poll_fds({}, poll_deadline).value() == 0);

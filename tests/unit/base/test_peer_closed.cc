@@ -215,7 +215,8 @@ TEST_CASE("what is sent over a way that has gone is overdue after a second", "[m
     const OwnConnection cut;
     connected = bool(cut.to);
     if (!connected) return;
-    sleep_until(Deadline::after_ms(3000));  // silent for long, which says nothing
+    // time is what is tested: a way that was silent for long, which says nothing
+    sleep_until(Deadline::after_ms(3000));
     before = unacknowledged_s(cut.from.get());
     network.set(false);
     alone = network.alone();

@@ -24,6 +24,7 @@ ibv_async_event event_of(ibv_context* context) {
 bool no_event(ibv_context* context) {
   ::fcntl(context->async_fd, F_SETFL, O_NONBLOCK);
   ibv_async_event event{};
+  // time is what is tested: no event comes
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   return ibv_get_async_event(context, &event) != 0 && errno == EAGAIN;
 }
@@ -117,6 +118,7 @@ TEST_CASE("a failed pair with nothing posted keeps nobody busy") {
   (void)event_of(two.b.context);
   const std::clock_t before = std::clock();  // of the processor, all threads
   const auto began = std::chrono::steady_clock::now();
+  // time is what is tested: of the processor, by all threads meanwhile
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - began;
   CHECK(double(std::clock() - before) / CLOCKS_PER_SEC < 0.5 * passed.count());
@@ -132,6 +134,7 @@ TEST_CASE("the end of a queue pair waits for who is looking at its event") {
   REQUIRE(ibv_get_async_event(two.b.context, &event) == 0);
   std::atomic<bool> acknowledged{false};
   std::thread looker([&] {
+    // time is what is tested: one who looks at an event for long
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     acknowledged = true;
     ibv_ack_async_event(&event);

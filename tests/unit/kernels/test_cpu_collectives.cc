@@ -110,6 +110,7 @@ std::string run_cases(FifoFixture& fixture, const std::vector<Case>& cases, bool
         context.waiting = random() % 2 ? nullptr : &patient;
         for (uint32_t i = random() % 4; i > 0; --i) collctl::base::yield_thread();
         if (random() % 16 == 0)
+          // time is what is tested: ranks that come at any moment
           collctl::base::sleep_until(collctl::Deadline::after_ns(random() % 300'000));
       }
       const bool done = run_work(operation.work(), links, context);

@@ -175,6 +175,7 @@ TEST_CASE("progress, however slow, is no timeout") {
   Case chain{.collective = Collective::broadcast, .count = 8 * 16};
   fixture.start(0, [&](int) {
     for (int i = 0; i < 8; ++i) {
+      // time is what is tested: a root that is slow, not one that stands still
       collctl::base::sleep_until(Deadline::after_ms(300));
       // A slot is written again when it is free, however late this machine lets the reader run.
       const std::atomic_ref<uint64_t> taken(c.counters.head);

@@ -138,6 +138,7 @@ TEST_CASE("a wait that the driver refuses once ends when the kernels have ended"
       const Deadline deadline = Deadline::after_seconds(60);
       while (std::atomic_ref<uint32_t>(*word).load() == 0 && !deadline.passed())
         base::sleep_until(Deadline::after_ms(5));
+      // time is what is tested: kernels that end later than they are waited for
       base::sleep_until(Deadline::after_ms(300));
       --mine;
     });
@@ -271,10 +272,15 @@ TEST_CASE("a GPU that stands still without a word is told of", "[gpu][faults]") 
 TEST_CASE("an abort ends the kernels of every GPU rank", "[gpu][faults]") {
   set_up_gpus(4);
   FailingJob ranks(job_of(4, "", 60));
+  bool begun = false;
   const auto errors = reduce_without(ranks, 4, 3, [&] {
-    base::sleep_until(Deadline::after_ms(100));
+    const Deadline deadline = Deadline::after_seconds(60);
+    const auto busy = [&](int r) { return ranks[r].activity().busy; };
+    while (!(begun = busy(0) && busy(1) && busy(2)) && !deadline.passed())
+      base::sleep_until(Deadline::after_ms(1));
     ranks[3].abort(Error(ErrorCode::failed, "had enough"));
   });
+  CHECK(begun);
   for (const int r : {0, 1, 2}) {
     INFO("rank " << r << ": " << errors[size_t(r)].chain());
     CHECK(errors[size_t(r)].code == ErrorCode::failed);

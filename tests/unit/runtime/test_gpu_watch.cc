@@ -82,6 +82,7 @@ TEST_CASE("a long queue of right operations is not a GPU that stands still", "[g
   for (const char* algo : {"ring", "two-shot"}) {  // fifos tell of it, and windows
     INFO(algo);
     set_up_gpus(2);
+    // time is what is tested: a queue of slow kernels
     before_each = [] { base::sleep_until(Deadline::after_ms(100)); };
     const int64_t start = now_ns();
     CHECK(with_gpu_ranks(job_of(2, algo), [](Communicator& c, Complaints& complaints) {
@@ -103,6 +104,7 @@ TEST_CASE("a GPU that stands still in a long queue is told of in time", "[gpu][w
   gate.open = false;
   started = 0;
   before_each = [] {
+    // time is what is tested: a queue of slow kernels
     if (++started <= 40) return base::sleep_until(Deadline::after_ms(20));
     if (stood_ns == 0) stood_ns = now_ns();
     gate.pass();

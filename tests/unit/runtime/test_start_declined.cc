@@ -3,6 +3,7 @@
 #include "base/auth_proof.h"
 #include "base/host_facts.h"
 #include "runtime/communicator/communicator.h"
+#include "tests/asleep.h"
 #include "tests/unit/runtime/bootstrap/bootstrap_job.h"
 
 namespace start_declined_tests {
@@ -67,7 +68,7 @@ TEST_CASE("a root waits for ranks that have not been told, until it is told to e
     job.roots[0]->await_told(soon(), &cancelled);
     over = true;
   });
-  base::sleep_until(Deadline::after_ms(100));
+  CHECK(test::wait_until_others_sleep());
   CHECK_FALSE(over);
   const int64_t start = now_ns();
   std::atomic_ref<uint32_t>(cancelled).store(1);

@@ -39,8 +39,10 @@ Activity with_a_late_rank(const Communicators& ranks) {
     Stream stream(*ranks[size_t(r)]);
     std::vector<float> buffer(1024, 1.0f);
     for (int i = 0; i < 3; ++i) {
+      // time is what is tested: how long the others wait is counted
       if (r == 2) base::sleep_until(Deadline::after_ms(60));
       if (r == 2 && i == 2) {
+        // time is what is tested: how long the others wait is counted
         base::sleep_until(Deadline::after_ms(60));
         // A machine that is busy with others may take its time to note a wait.
         const Deadline shown = Deadline::after_seconds(20);
@@ -139,6 +141,7 @@ TEST_CASE("whom a GPU rank in a window waits for is seen from outside", "[waits]
     const std::vector<Operation> all(size_t(group ? more : 0), sum_of(buffer));
     for (int i = 0; i < 2 + (group ? 0 : more); ++i) {
       if (r == 2 && i == 1) {
+        // time is what is tested: how long the others wait is counted
         base::sleep_until(Deadline::after_ms(60));
         const Deadline shown = Deadline::after_seconds(20);
         do meanwhile = ranks[0]->activity();
@@ -168,6 +171,7 @@ TEST_CASE("nothing is counted unless it is asked for", "[waits]") {
   on_all(2, [&](int r) {
     Stream stream(*ranks[size_t(r)]);
     std::vector<float> buffer(16, 1.0f);
+    // time is what is tested: the other has waited, which would be counted
     if (r == 1) base::sleep_until(Deadline::after_ms(30));
     complaints.add(r,
                    ranks[size_t(r)]->start(sum_of(buffer), stream, Communicator::Launch::blocking));

@@ -106,6 +106,7 @@ TEST_CASE("a relay that is idle is woken", "[ib][relay]") {
   job.options.proto = "simple";
   CHECK(with_gpu_ranks(job, [&](Communicator& c, Complaints& complaints) {
           Stream stream(c);
+          // time is what is tested: a relay that has been idle for a while
           if (c.rank() == 1) base::sleep_until(Deadline::after_ms(1000));
           const int64_t start = now_ns();
           const std::string wrong =

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <set>
 
+#include "base/host_facts.h"
 #include "base/wait.h"
 #include "tests/unit/runtime_ib/relay_machine.h"
 
@@ -274,7 +275,11 @@ std::string with_harm(Harm harm, bool before) {
         }
         const Deadline late = Deadline::after_seconds(60);
         if (ends) {
-          base::sleep_until(Deadline::after_ms(300));
+          const auto harmed = [relay] {
+            const char state = base::process_state(relay);
+            return state == 0 || state == 'Z' || state == 'T';
+          };
+          while (!harmed() && !late.passed()) base::sleep_until(Deadline::after_ms(5));
           static_cast<void>(send_all(c, {{1, 2, size_t(before ? 1000 : 80'000'000)}}));
         }
         while (c.async_error() && !late.passed()) base::sleep_until(Deadline::after_ms(20));

@@ -36,7 +36,8 @@ bool wait_ready(const Fifo& fifo, uint32_t* sleepers, Deadline deadline, Waiting
       base::yield_thread();
       continue;
     }
-    if (sleepers == nullptr) {  // a GPU waits by looking
+    if (sleepers == nullptr) {
+      // time is what is tested: no more than how often a GPU looks
       base::sleep_until(Deadline::after_ns(20'000));
       continue;
     }

@@ -2,6 +2,7 @@
 // engine's thread, idleness.
 #include <time.h>
 
+#include "tests/asleep.h"
 #include "tests/catch.h"
 #include "tests/unit/transport/block.h"
 
@@ -135,8 +136,9 @@ TEST_CASE("what a block publishes last leaves although it waits for nothing any 
 TEST_CASE("an idle engine burns no core") {
   Pair pair;
   CHECK(exchange(pair, 0, 0, Protocol::simple, 0, true) == 0);
-  base::sleep_until(Deadline::after_ms(100));
+  CHECK(test::wait_until_others_sleep());
   const CoreUse use;
+  // time is what is tested: the share of a core meanwhile
   base::sleep_until(Deadline::after_ms(1000));
   CHECK(use.share() < 0.3);
 }
@@ -148,6 +150,7 @@ TEST_CASE("a block that sleeps driving the links burns no core and wakes for dat
   pattern(data, 4096, 1);
   const CoreUse use;
   std::thread producer([&] {
+    // time is what is tested: the share of a core meanwhile
     base::sleep_until(Deadline::after_ms(1000));
     put(*rig.out(Protocol::simple), data, soon());
   });
@@ -170,8 +173,10 @@ TEST_CASE("an engine without a listener accepts nothing and still moves links") 
 TEST_CASE("an engine that polls for GPUs leaves the core to others while nothing moves") {
   Rig rig({"net", 1, 0, true});  // both engines are told that an operation is under way
   REQUIRE(rig.open({4096, 4}, {}));
+  // time is what is tested: the share of a core in what follows the start
   base::sleep_until(Deadline::after_ms(100));
   const CoreUse use;
+  // time is what is tested: the share of a core meanwhile
   base::sleep_until(Deadline::after_ms(1000));
   // Two engines that never slept would take two seconds; a sanitizer makes each look dearer.
   CHECK(use.share() < 0.8);

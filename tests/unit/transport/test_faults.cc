@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "tests/asleep.h"
 #include "tests/catch.h"
 #include "tests/skip.h"
 #include "tests/unit/transport/block.h"
@@ -109,14 +110,16 @@ TEST_CASE("a peer that dies under a block that drives by itself") {
   Rig rig({"net"});
   REQUIRE(rig.open({65536, 4}, {}));
   std::vector<uint8_t> data(65536, 1);
+  bool waits = false;
   std::thread killer([&] {
-    base::sleep_until(Deadline::after_ms(50));
+    waits = test::wait_until_others_sleep();
     drop_link(rig.receiver);
   });
   const Deadline deadline = soon();
   while (!rig.sender.has_error() && !deadline.passed())
     put(*rig.out(Protocol::simple), data, Deadline::after_ms(100), {rig.sender.engine.get()});
   killer.join();
+  CHECK(waits);
   CHECK(rig.sender.has_error());
 }
 
@@ -136,7 +139,7 @@ TEST_CASE("saying goodbye is no failure, vanishing afterwards neither") {
       REQUIRE(take(*rig.in(Protocol::simple), got, soon()));
       CHECK(got == data);
     }
-    base::sleep_until(Deadline::after_ms(50));
+    CHECK(test::wait_until_others_sleep());
     CHECK_FALSE(rig.receiver.has_error());
     const Status stopped = rig.receiver.engine->stop(soon());
     INFO((stopped ? "" : stopped.error().chain()));

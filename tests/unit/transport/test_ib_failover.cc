@@ -146,8 +146,7 @@ TEST_CASE("IB failover: the same where the receive end sees its port go down", "
     const Deadline end = soon();
     send_unseen(pair, end);
     fake_verbs::set_port("fake_0", port, false);
-    // For as long as a port may be down, and for its event to come: usually the first look then
-    // knows of it.
+    // time is what is tested: a port may be down for so long, and its event comes meanwhile
     base::sleep_until(Deadline::after_ms(200));
     pair.look(*pair.in);
     pair.send(2);
@@ -181,6 +180,7 @@ TEST_CASE("IB failover: entries told again are a window at most", "[ib][failover
   pair.send(5);
   until_arrived(15);
   fake_verbs::set_port("fake_0", 1, false);
+  // time is what is tested: a port may be down for so long, and its event comes meanwhile
   base::sleep_until(Deadline::after_ms(200));
   pair.look_at_both(8);  // the port is lost: 15 to 17 are to be told again, too few by themselves
   fake_verbs::clear_posted();

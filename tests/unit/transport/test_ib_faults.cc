@@ -182,6 +182,7 @@ TEST_CASE(
     const IbOutcome out = run(rig, [&] {
       fake_verbs::set_port("fake_0", 1, false);
       friendly = std::thread([] {
+        // time is what is tested: a port that is down for a moment
         base::sleep_until(Deadline::after_ms(50));
         fake_verbs::set_port("fake_0", 1, true);
       });

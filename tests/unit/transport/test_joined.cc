@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "runtime/links/proxy.h"
+#include "tests/asleep.h"
 #include "tests/catch.h"
 #include "tests/unit/transport/block.h"
 #include "tests/unit/transport/rig.h"
@@ -157,7 +158,7 @@ TEST_CASE("what comes before an end has joined waits there", "[joined]") {
   std::vector<uint8_t> data, got(64);
   fill(data, 64, 3);
   REQUIRE(put(*ways.back_out->fifo(Protocol::simple), data, soon()));
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK(test::wait_until_others_sleep());
   CHECK_FALSE(ways.has_error());
   ways.connect_sender();
   REQUIRE(take(*ways.back_in->fifo(Protocol::simple), got, soon()));

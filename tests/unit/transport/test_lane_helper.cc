@@ -38,8 +38,8 @@ TEST_CASE("lanes change hands between the driver and a helper, and nothing is lo
         REQUIRE(take(*rig.in(Protocol::simple), got, soon()));
         REQUIRE(got == data);
       }
-      // Long enough for a helper to give its lanes back, or just about.
       if (turn % 3 == 0)
+        // time is what is tested: enough for a helper to give its lanes back, or just about
         std::this_thread::sleep_for(std::chrono::microseconds(500 + draw() % 4000));
     }
     CHECK_FALSE(rig.sender.has_error());

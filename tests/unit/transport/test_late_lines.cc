@@ -49,6 +49,7 @@ TEST_CASE("a step of LL leaves when tail, record and all lines are there, in any
           put_half(2 * kLines - 1);
       }
       if (i + 1 == order.size()) break;
+      // time is what is tested: parts of a line that come one after the other
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       CHECK(load64(in.tail) == step);
     }

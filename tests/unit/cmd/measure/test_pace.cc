@@ -58,7 +58,7 @@ TEST_CASE("until: rows are measured until a rank finds the file, then each once"
     sinks[0].told = &told;
     std::thread teller([&] {
       while (!sinks[0].begun) base::sleep_until(Deadline::after_ms(1));
-      // A job that did not wait to be told would be over by then.
+      // time is what is tested: a job that did not wait to be told would be over by then
       base::sleep_until(Deadline::after_ms(100));
       told = true;
       std::ofstream(path).flush();

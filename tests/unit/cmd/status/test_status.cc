@@ -25,7 +25,8 @@ TEST_CASE("a job that is named may take longer for its answer than one of many",
     pollfd asked{(*door)->fd(), POLLIN, 0};
     const auto ready = base::poll_fds({&asked, 1}, Deadline::after_seconds(60));
     if (!ready || !(*door)->take()) return;
-    base::sleep_until(Deadline::after_seconds(3.5));  // time is what is tested
+    // time is what is tested: more than one of many jobs may take
+    base::sleep_until(Deadline::after_seconds(3.5));
     JobNow now;
     now.pid = ::getpid();
     (*door)->answer(json_of(now));

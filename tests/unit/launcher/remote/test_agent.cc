@@ -125,6 +125,7 @@ class AgentProcess {
       REQUIRE_FALSE(deadline.passed());
       char c = 0;
       if (::read(fd_.get(), &c, 1) != 1) {
+        // time is what is tested: how often it looks
         base::sleep_until(Deadline::after_ms(1));
       } else if (c == '\n') {
         if (line == wanted) break;
@@ -147,7 +148,8 @@ class AgentProcess {
 };
 
 bool gone(int pid) {
-  for (int i = 0; i < 2000; ++i) {
+  const Deadline deadline = Deadline::after_seconds(60);
+  while (!deadline.passed()) {
     const char state = base::process_state(pid);
     if (state == 0 || state == 'Z') return true;
     base::sleep_until(Deadline::after_ms(5));
@@ -233,6 +235,7 @@ TEST_CASE("ranks of a launcher that is gone have their grace") {
   const base::Fd file(::mkstemp(path));
   REQUIRE(file);
   AgentProcess agent;
+  // time is what is tested: a rank that takes a while for its end
   agent.start({format("trap 'sleep 0.3; echo bye >{}; exit 0' TERM; echo up; "
                       "while :; do sleep 0.02; done",
                       path)},
@@ -269,7 +272,8 @@ TEST_CASE("ranks whose output the launcher does not take wait for it, and lose n
 TEST_CASE("nothing survives the launcher's silence") {
   AgentProcess agent;
   const auto pids = agent.start({"sleep 300"}, 3);
-  for (int i = 0; i < 18; ++i) {  // while it is heard from nothing ends
+  for (int i = 0; i < 18; ++i) {
+    // time is what is tested: while the launcher is heard from nothing ends
     base::sleep_until(Deadline::after_ms(200));
     agent.send(AgentFrame::beat, silence(3));
   }
@@ -291,6 +295,7 @@ TEST_CASE("a launcher that says for how long it will be silent is not missed") {
   AgentProcess agent;
   const auto pids = agent.start({"sleep 300"}, 1.5);
   agent.send(AgentFrame::beat, silence(3600));
+  // time is what is tested: more than it would wait otherwise
   base::sleep_until(Deadline::after_ms(4000));
   CHECK(base::process_state(pids[0]) == 'S');
   agent.send(AgentFrame::beat, silence(1));
@@ -311,7 +316,8 @@ TEST_CASE("a stopped launcher is not missed") {
   const Deadline soon = Deadline::after_seconds(60);
   while (base::process_state(pids[0]) != 'T' && !soon.passed())
     base::sleep_until(Deadline::after_ms(5));
-  base::sleep_until(Deadline::after_ms(6500));  // more than twice what it would wait otherwise
+  // time is what is tested: more than twice what it would wait otherwise
+  base::sleep_until(Deadline::after_ms(6500));
   CHECK(base::process_state(pids[0]) == 'T');
   agent.send(AgentFrame::signal, go.bytes());
   agent.send(AgentFrame::look);

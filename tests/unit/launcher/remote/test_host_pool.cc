@@ -90,6 +90,7 @@ TEST_CASE("a process that did not run is to blame from a beat less than the hear
   const auto blamed = pool_of({}, 3), pardoned = pool_of({}, 60);
   for (HostPool* pool : {blamed.get(), pardoned.get()}) turn(*pool);
   CHECK(blamed->absence_s() == 0);
+  // time is what is tested: a launcher that does not run for so long
   base::sleep_until(Deadline::after_ms(2500));
   for (HostPool* pool : {blamed.get(), pardoned.get()}) turn(*pool);
   CHECK(blamed->absence_s() >= 2.4);

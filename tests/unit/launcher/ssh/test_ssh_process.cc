@@ -104,6 +104,7 @@ TEST_CASE("much input goes through a process channel") {
 }
 
 TEST_CASE("a child that reads no input and one that dies by a signal") {
+  // time is what is tested: a command that goes on without its input
   auto c = open({"sh", "-c", "exec <&-; sleep 0.2; kill -9 $$"});
   send(*c, std::string(1 << 20, 'x'));
   REQUIRE(drive(*c, [&] { return over(*c); }));

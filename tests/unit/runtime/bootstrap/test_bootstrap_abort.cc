@@ -1,5 +1,6 @@
 #include <future>
 
+#include "tests/asleep.h"
 #include "tests/unit/runtime/bootstrap/bootstrap_job.h"
 
 namespace bootstrap_bootstrap_abort_tests {
@@ -97,13 +98,11 @@ TEST_CASE("a call that an abort ends finds the watcher through with it", "[boots
   std::atomic<int> early{0};
   const auto outcomes = job.run([&](Bootstrap& b) -> Status {
     std::atomic<bool> acted{false};
-    COLL_TRY(b.start_watch([&acted](const auto&) {
-      base::sleep_until(Deadline::after_ms(150));
-      acted = true;
-    }));
+    // Whatever does not wait for it is over by then.
+    COLL_TRY(b.start_watch([&acted](const auto&) { acted = test::wait_until_others_sleep(); }));
     COLL_TRY(w.all_joined());
     if (b.rank() == 0) {
-      base::sleep_until(Deadline::after_ms(50));
+      COLL_TRY(expect(test::wait_until_others_sleep(), "the others to wait"));
       b.announce_abort(bad_data());
     } else {
       const auto got = b.recv(0, 1, soon());
@@ -124,7 +123,7 @@ TEST_CASE("an abort wakes ranks that wait in any call", "[bootstrap][abort]") {
   const auto outcomes = job.run([&](Bootstrap& b) -> Status {
     COLL_TRY(w.all_joined());
     if (b.rank() == 3) {
-      base::sleep_until(Deadline::after_ms(100));
+      COLL_TRY(expect(test::wait_until_others_sleep(), "the others to wait"));
       b.announce_abort(bad_data());
       return bad_data();
     }
@@ -221,8 +220,7 @@ TEST_CASE("after finish() a vanishing rank is no failure", "[bootstrap][abort]")
     COLL_TRY(b.finish(soon()));
     // Odd ranks leave at once, even ones stay and watch them go.
     if (b.rank() % 2 == 1) return {};
-    base::sleep_until(Deadline::after_ms(100));
-    return {};
+    return expect(test::wait_until_others_sleep(), "the others to be gone");
   }));
   for (const Seen& seen : w.seen) CHECK(seen.calls == 0);
 }

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "runtime/bootstrap/fd.h"
+#include "tests/asleep.h"
 #include "tests/skip.h"
 #include "tests/unit/runtime/bootstrap/bootstrap_job.h"
 #include "tests/unit/runtime/few_files.h"
@@ -197,13 +198,15 @@ TEST_CASE("a rank that dies after its check-in is named at once", "[bootstrap]")
   Job job({4});
   auto fd = call_root(job, check_in_of(job, 2, 4));
   REQUIRE(fd.ok());
+  bool waits = false;
   std::thread death([&] {
-    base::sleep_until(Deadline::after_ms(200));
+    waits = test::wait_until_others_sleep();
     fd->reset();
   });
   // Rank 3 never comes, so that the root is still waiting.
   auto outcomes = job.run([](Bootstrap&) { return Status(); }, {2, 3});
   death.join();
+  CHECK(waits);
   check_all_blame(outcomes, 2, ErrorCode::lost, {3});
 }
 
@@ -220,14 +223,16 @@ TEST_CASE("a rank that dies before it connects is named at once", "[bootstrap]")
   if (!listens) listener->reset();
   auto fd = call_root(job, c);
   REQUIRE(fd.ok());
+  bool waits = false;
   std::thread death([&] {
     pollfd p{fd->get(), POLLIN, 0};  // its place has come
-    if (base::poll_fds({&p, 1}, soon())) base::sleep_until(Deadline::after_ms(100));
+    waits = base::poll_fds({&p, 1}, soon()) && test::wait_until_others_sleep();
     fd->reset();
     listener->reset();
   });
   const auto outcomes = job.run([](Bootstrap&) { return Status(); }, {culprit});
   death.join();
+  CHECK(waits);
   check_all_blame(outcomes, culprit, ErrorCode::lost);
 }
 
@@ -420,12 +425,14 @@ TEST_CASE("several roots spread a failure in one of them", "[bootstrap]") {
   c.root_index = 2;
   auto fd = call_root(job, c);
   REQUIRE(fd.ok());
+  bool waits = false;
   std::thread death([&] {
-    base::sleep_until(Deadline::after_ms(300));
+    waits = test::wait_until_others_sleep();
     fd->reset();
   });
   const auto outcomes = job.run([](Bootstrap&) { return Status(); }, {7, 1});
   death.join();
+  CHECK(waits);
   check_all_blame(outcomes, 7, ErrorCode::lost, {1});
 }
 

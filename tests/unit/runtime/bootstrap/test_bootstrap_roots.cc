@@ -1,6 +1,7 @@
 // Roots of the bootstrap: at a fixed address, gone, not there, several of them.
 #include <algorithm>
 
+#include "tests/asleep.h"
 #include "tests/own_loopback.h"
 #include "tests/unit/runtime/bootstrap/bootstrap_job.h"
 
@@ -21,11 +22,12 @@ TEST_CASE("ranks may come before the root of a fixed address", "[bootstrap]") {
   REQUIRE(id.ok());
   std::vector<Status> outcomes(3);
   std::vector<std::thread> ranks;
+  bool waited = false;
   for (int rank = 0; rank < 3; ++rank)
     ranks.emplace_back([&, rank] {
       std::unique_ptr<BootstrapRoot> root;
       if (rank == 0) {
-        base::sleep_until(Deadline::after_ms(150));
+        waited = test::wait_until_others_sleep();
         auto started = BootstrapRoot::start({id->root_address(), id->secret, true, {}, 0});
         if (!started) {
           outcomes[0] = std::move(started.error());
@@ -44,6 +46,7 @@ TEST_CASE("ranks may come before the root of a fixed address", "[bootstrap]") {
       outcomes[size_t(rank)] = b ? (*b)->finish(soon()) : Status(std::move(b.error()));
     });
   for (std::thread& t : ranks) t.join();
+  CHECK(waited);
   require_all_ok(outcomes);
 }
 
@@ -65,12 +68,14 @@ TEST_CASE("a fixed address that is taken is an error with a remedy", "[bootstrap
 
 TEST_CASE("a root that dies while ranks wait is said to be gone", "[bootstrap]") {
   Job job({3});
+  bool waited = false;
   std::thread death([&] {
-    base::sleep_until(Deadline::after_seconds(2));  // by then they have checked in, and wait
+    waited = test::wait_until_others_sleep();  // they have checked in
     job.roots[0].reset();
   });
   const auto outcomes = job.run([](Bootstrap&) { return Status(); }, {2});
   death.join();
+  CHECK(waited);
   for (const size_t r : {0, 1}) {
     REQUIRE_FALSE(outcomes[r].ok());
     CHECK(outcomes[r].error().code == ErrorCode::lost);

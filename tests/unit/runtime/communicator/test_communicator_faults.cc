@@ -139,11 +139,16 @@ TEST_CASE("an abort reaches every rank at once", "[faults]") {
     const int n = 6;
     const Communicators job = start_job(n, over(transport, 60));
     std::vector<Error> errors(static_cast<size_t>(n));
+    bool begun = false;
     on_all(n, [&](int r) {
       Communicator& c = *job[size_t(r)];
       Stream stream(c);
       if (r == 4) {
-        base::sleep_until(Deadline::after_ms(200));
+        const Deadline deadline = Deadline::after_seconds(60);
+        const auto busy = [](const auto& other) { return other->activity().busy; };
+        while (std::count_if(job.begin(), job.end(), busy) < n - 1 && !deadline.passed())
+          base::sleep_until(Deadline::after_ms(1));
+        begun = !deadline.passed();
         c.abort(Error(ErrorCode::failed, "had enough"));
         return;
       }
@@ -151,6 +156,7 @@ TEST_CASE("an abort reaches every rank at once", "[faults]") {
           c, stream, r % 2 == 0 ? Communicator::Launch::blocking : Communicator::Launch::async);
       if (!s) errors[size_t(r)] = s.error();
     });
+    CHECK(begun);
     for (int r = 0; r < n; ++r) {
       if (r == 4) continue;
       INFO("rank " << r << ": " << errors[size_t(r)].chain());

@@ -2,6 +2,7 @@
 // stores) and once with every rank a team of its own (transport net), where all of it goes over
 // sockets.
 #include "base/wait.h"
+#include "tests/asleep.h"
 #include "tests/unit/runtime/one_sided/one_sided_job.h"
 
 namespace one_sided_one_sided_tests {
@@ -278,7 +279,7 @@ TEST_CASE("the reason why a peer has left is the error", "[one_sided]") {
       (*started)->ops.reset();
     } else if (r == 2) {
       wrong.add(r, ops.wait(1, 0, 1, soon()));
-      base::sleep_until(Deadline::after_ms(100));
+      if (!test::wait_until_others_sleep()) wrong.add("rank 0 does not wait");
       c.abort(Error(ErrorCode::lost, "rank 2 leaves").blame(2));
     } else {
       const Status waited = ops.wait(1, 0, 1, soon());
