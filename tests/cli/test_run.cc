@@ -467,4 +467,10 @@ TEST_CASE("env and plan show what a job has measured of the machine") {
             "# calibration: not used (COLLCTL_CALIBRATE=0)"));
 }
 
+TEST_CASE("a host that the list has under two names is told, and is no error", "[cli]") {
+  const Ran ran = run_collctl("run -H localhost:1,127.0.0.1:1 allreduce -b 8 -e 8");
+  CHECK(ran.code == 0);
+  CHECK(has(ran.out, "# note: localhost and 127.0.0.1 are one host: "));
+}
+
 }  // namespace run_tests

@@ -445,6 +445,13 @@ TEST_CASE("rails: docs/json.md knows every key of the report") {
   std::set<std::string> seen;
   const RailsFindings judged = judge_rails(report, 0.7);
   CHECK(testing::problems(rails_json(report, judged, judged.verdict({})), keys, seen) == "");
+  auto nic = matrix({}, [](int from, int to, const auto& mine, const auto& peers) {
+    const bool slow = (from == 1 && mine == "mlx5_1:1") || (to == 1 && peers == "mlx5_1:1");
+    return slow ? good(4) : good(40);
+  });
+  nic.hosts[0].nics[0].gids = report.hosts[0].nics[0].gids;
+  const RailsFindings of_nic = judge_rails(nic, 0.5);
+  CHECK(testing::problems(rails_json(nic, of_nic, of_nic.verdict({})), keys, seen) == "");
   // Nothing on the page is there for nothing.
   CHECK(seen.size() == keys.size());
 }
