@@ -73,7 +73,7 @@ BenchReport gpu_report() {
   spec.grouped = 2;
   spec.versus = {"default", "ring", "symmetric"};
   BenchReport report = report_of(spec, run_gpu_bench(spec, 2));
-  report.closing.value().busy = {{"a", "its cgroup was throttled 3 times", true}};
+  report.closing.value().busy = {{base::saved_host("a"), "its cgroup was throttled 3 times", true}};
   for (const char* bus : {"0000:10:00.0", "0000:11:00.0"}) fake_nvml::set_throttle(bus, {});
   fake_nccl::unload();
   return report;
