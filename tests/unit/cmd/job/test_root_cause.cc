@@ -178,6 +178,17 @@ TEST_CASE("echoes do not hide the reason") {
   }
 }
 
+TEST_CASE("a connection that breaks between two ranks' own reasons is behind the first") {
+  auto ranks = job(4);
+  says(ranks[0], 0, ErrorCode::unavailable, "its memory cannot be mapped", 0);
+  says(ranks[1], 1, ErrorCode::lost, "rank 3 (host b1): send: Broken pipe", 3);
+  says(ranks[2], 2, ErrorCode::unavailable, "its memory cannot be mapped either", 2);
+  const auto e = root_cause(ranks);
+  REQUIRE(e.has_value());
+  CHECK(e->rank == 0);
+  CHECK(has(*e, "its memory cannot be mapped"));
+}
+
 TEST_CASE("a lost host goes before what its ranks' neighbours say") {
   auto ranks = job(4);
   says(ranks[0], 0, ErrorCode::lost, "connection to rank 3 closed", 3);
