@@ -135,8 +135,7 @@ TEST_CASE("signals are forwarded to the groups") {
   Seen seen;
   pid_line(**job, seen);
   (*job)->signal_all(SIGUSR1);
-  while ((*job)->running_count() > 0) gather(**job, seen, Deadline::after_seconds(20));
-  CHECK(seen.exits[0].exit_code == 5);
+  CHECK(run_to_end(**job).exits[0].exit_code == 5);
 }
 
 TEST_CASE("one rank is killed, also a stopped one, and the others stay") {
