@@ -41,8 +41,8 @@ struct FifoGeometry {
 };
 
 // Why a NIC must not read (to send) or write this rank's GPU memory; empty: it may.
-// `flush`: the path that what it wrote takes may be overtaken by the word that it is there, so it is
-// read back before. Where nobody decided: GPUs of x86 hosts reach their memory by PCIe alone.
+// `flush`: the path that what it wrote takes may be overtaken by the word that it is there, so it
+// is read back before. Where nobody decided: GPUs of x86 hosts reach their memory by PCIe alone.
 struct NicGdr {
 #if defined(__x86_64__)
   static constexpr bool kFlushUnplaced = false;

@@ -79,12 +79,12 @@ std::vector<Host> CheckRun::fit() const {
 }
 
 LaunchOptions CheckRun::launch_of(const std::vector<Host>& some) const {
-  LaunchOptions options = launch;
-  options.ranks = 0;  // every slot of theirs
-  std::erase_if(options.hosts.hosts, [&](const launcher::HostSpec& host) {
+  LaunchOptions on_some = launch;
+  on_some.ranks = 0;  // every slot of theirs
+  std::erase_if(on_some.hosts.hosts, [&](const launcher::HostSpec& host) {
     return std::find(some.begin(), some.end(), host.host()) == some.end();
   });
-  return options;
+  return on_some;
 }
 
 Status check_doctor(CheckRun& run) {

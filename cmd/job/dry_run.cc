@@ -32,7 +32,9 @@ Result<Plan> local_plan(const LaunchOptions& launch, bool program) {
   plan.ranks = here.ranks;
   plan.cores = here.cores;
   plan.gpus = program ? 0 : launch.gpus;
-  plan.hosts.push_back({.id = base::this_host().id, .name = base::host_name()});
+  launcher::HostSpec& host = plan.hosts.emplace_back();
+  host.id = base::this_host().id;
+  host.name = base::host_name();
   COLL_ASSIGN(plan.placement, launcher::place_ranks({{base::host_name(), plan.ranks}}, {}));
   return plan;
 }
