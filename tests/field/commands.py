@@ -53,10 +53,16 @@ def accused(report):
 
 
 def of_link(field):
-    """What may stand for the way between two hosts that the fault is on."""
-    a, b = (field.given[i] for i in sorted((field.victim, field.other)))
-    nics = f"link {a} {field.nics[field.victim][0]} - {b} {field.nics[field.other][0]}"
-    return {f"link {a} - {b}", f"link {a} -> {b}", f"link {b} -> {a}", nics}
+    """What may stand for the way from the one to the other that the fault is on."""
+    a, b = (field.given[i] for i in (field.victim, field.other))
+    nics = f"link {a} {field.nics[field.victim][0]} -> {b} {field.nics[field.other][0]}"
+    either = " - ".join(field.given[i] for i in sorted((field.victim, field.other)))
+    return {f"link {either}", f"link {a} -> {b}", nics}
+
+
+def of_way_back(field):
+    """A connection takes both ways, so a test that only connects cannot tell them apart."""
+    return {f"link {field.given[field.other]} -> {field.given[field.victim]}"}
 
 
 def ends(field):
@@ -82,7 +88,7 @@ def names_culprit(field, report, done):
         must(not named and report["verdict"]["ok"], f"{said}, on healthy hosts: {reasons(report)}")
     elif field.fault == "blackhole":
         is_code(done, 1)
-        must(named and named <= of_link(field), f"{said}, expected the link {' - '.join(ends(field))}")
+        must(named and named <= of_link(field), f"{said}, expected the link {' -> '.join(ends(field))}")
     else:
         is_code(done, 1)
         must(named and named <= of_victim(field), f"{said}, expected host {field.given[field.victim]}")
@@ -178,9 +184,15 @@ def doctor(field):
         return done
     report = report_of(done, "collctl.doctor/1")
     named = accused(report)
-    may = of_link(field) if field.fault == "blackhole" else of_victim(field) if field.fault in ("cores", "mtu") else set()
+    may = of_link(field) | of_way_back(field) if field.fault == "blackhole" else of_victim(field) if field.fault in ("cores", "mtu") else set()
     must(named <= may, f"named: {'; '.join(sorted(named))}")
-    is_code(done, 1 if named or field.fault in ("blackhole", "cores") else 0)
+    failed = [check for check in report["checks"] if check["status"] == "fail"]
+    if field.fault not in ("blackhole", "cores", "mtu"):  # what is lost may fail a trial of its own ways, and of no others
+        lossy = field.given[field.victim] if field.fault == "loss" else None
+        for check in failed:
+            must(check["name"] in field.doctor_may or lossy and lossy in (check["host"], check["peer"]),
+                 f"failed: {check['name']} of {check['host']}: {check['message']}")
+    is_code(done, 1 if failed or field.fault in ("blackhole", "cores") else 0)
     return done
 
 

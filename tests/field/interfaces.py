@@ -112,7 +112,7 @@ def second_net(field, nodes):
         field.rails[i].append("eth1")
 
 
-@condition("interfaces", "ipv4-only")
+@condition("interfaces", "ipv4-only", unlike=("ipv6", "ipv6-only"))
 def ipv4_only(field, nodes):
     for i in nodes:
         field.on(i, "ip -6 address flush dev eth0 scope global")
