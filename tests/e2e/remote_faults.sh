@@ -104,22 +104,18 @@ if case_is "Ctrl-C: of a program that ignores it, at a question"; then
   end
   is_code 130
   nothing_left
-  if ! command -v script >/dev/null; then
-    say "skipped: Ctrl-C at a question for a password (script of bsdutils is not installed)"
-  else
-    for i in 1 2; do rig_sshd_conf $i "PubkeyAuthentication no" "PasswordAuthentication yes"; done
-    mkfifo "$rig/keys"
-    "${rig_on_head[@]}" timeout 240 script -qec "$collctl run --ssh-client libssh2 -H node01:1,node02:1 -- true" /dev/null \
-      <"$rig/keys" >"$out" 2>"$err" &
-    launcher=$!
-    exec 8<>"$rig/keys"
-    await -of "$launcher" line "$out" 'password: ' && printf '\003' >&8
-    end
-    exec 8>&-
-    is_code 130
-    for i in 1 2; do rig_sshd_reset $i; done
-    nothing_left
-  fi
+  for i in 1 2; do rig_sshd_conf $i "PubkeyAuthentication no" "PasswordAuthentication yes"; done
+  mkfifo "$rig/keys"
+  "${rig_on_head[@]}" timeout 240 python3 -c 'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))' \
+    "$collctl" run --ssh-client libssh2 -H node01:1,node02:1 -- true <"$rig/keys" >"$out" 2>"$err" &
+  launcher=$!
+  exec 8<>"$rig/keys"
+  await -of "$launcher" line "$out" 'password: ' && printf '\003' >&8
+  end
+  exec 8>&-
+  is_code 130
+  for i in 1 2; do rig_sshd_reset $i; done
+  nothing_left
 fi
 
 if case_is "a rank that stands still between rows"; then
