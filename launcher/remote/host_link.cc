@@ -163,8 +163,8 @@ void HostLink::progress(BinarySource& binary) {
   const ChannelPhase now = channel_->phase();
   if (now == ChannelPhase::failed)
     return fail(channel_->error().value_or(Error(ErrorCode::defect, "failed without a reason")));
-  if (now == ChannelPhase::authenticating) enter(HostPhase::authenticating);
   if (now == ChannelPhase::connecting) return;
+  if (now == ChannelPhase::authenticating) return enter(HostPhase::authenticating);
   if (phase_ < HostPhase::starting) enter(HostPhase::starting);
   if (!channel_->errors().empty()) {
     if (talk_.size() < kMostTalk) talk_ += channel_->errors();
@@ -389,6 +389,14 @@ void HostLink::leave() {
     return;
   }
   leaving_ = true;
+  // Nothing runs there yet; a login that goes on would ask for passwords, with the signal that
+  // ended the job already taken.
+  if (phase_ < HostPhase::starting) {
+    client_ = channel_->description();
+    channel_.reset();
+    phase_ = HostPhase::left;
+    return;
+  }
   if (phase_ == HostPhase::up) send(AgentFrame::leave, {});
   channel_->close_input();
   channel_->progress();

@@ -32,14 +32,15 @@ __attribute__((constructor)) void be_a_silent_agent() {
   ::_exit(heard ? 0 : 1);
 }
 
-// An open one whose command has said this.
+// One whose command has said this.
 class SaidChannel : public HostChannel {
  public:
-  explicit SaidChannel(std::string said) : output_(std::move(said)) {}
+  explicit SaidChannel(std::string said, ChannelPhase phase = ChannelPhase::open)
+      : output_(std::move(said)), phase_(phase) {}
   void add_interest(std::vector<pollfd>&) const override {}
   Deadline wakeup() const override { return Deadline::after_ms(0); }
   void progress() override {}
-  ChannelPhase phase() const override { return ChannelPhase::open; }
+  ChannelPhase phase() const override { return phase_; }
   std::optional<Error> error() const override { return std::nullopt; }
   void write(ByteView) override {}
   size_t pending() const override { return 0; }
@@ -51,6 +52,18 @@ class SaidChannel : public HostChannel {
 
  private:
   std::string output_, errors_;
+  ChannelPhase phase_;
+};
+
+// A login that asks at the terminal whenever it gets on.
+class AskingChannel : public SaidChannel {
+ public:
+  explicit AskingChannel(int& asked)
+      : SaidChannel("", ChannelPhase::authenticating), asked_(asked) {}
+  void progress() override { ++asked_; }
+
+ private:
+  int& asked_;
 };
 
 std::unique_ptr<HostPool> pool_of(const std::vector<HostSpec>& hosts, double heartbeat_s) {
@@ -98,6 +111,29 @@ TEST_CASE("a process that did not run is to blame from a beat less than the hear
   CHECK(blamed->absence_error().code == ErrorCode::lost);
   CHECK(blamed->absence_error().message.find("hosts end what they run after 3 s without it") !=
         std::string::npos);
+}
+
+TEST_CASE("a login that is not over when the job ends asks for nothing any more") {
+  int asked = 0;
+  PoolOptions options;
+  options.ssh.open = [&asked](const HostTarget&, const ChannelOptions&) {
+    std::unique_ptr<HostChannel> asking(new AskingChannel(asked));
+    return Result(std::move(asking));
+  };
+  options.always_ssh = true;
+  HostSpec there;
+  there.name = "node07.example";
+  {
+    const auto pool = HostPool::make({there}, options);
+    REQUIRE(pool.ok());
+    turn(**pool);
+    REQUIRE((*pool)->host(0).phase() == HostPhase::authenticating);
+    REQUIRE(asked > 0);
+    asked = 0;
+    (*pool)->leave(Deadline::after_seconds(60));
+    CHECK((*pool)->host(0).phase() == HostPhase::left);
+  }
+  CHECK(asked == 0);
 }
 
 TEST_CASE("a host that carries others sends them no other build than the launcher's") {
