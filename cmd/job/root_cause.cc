@@ -411,6 +411,8 @@ Error late_as_a_whole(const std::vector<RankFacts>& ranks, std::string what,
   const bool others = std::any_of(ranks.begin(), ranks.end(),
                                   [&](const RankFacts& r) { return !r.exited && !stopped(r); });
   if (!others) return e;
+  e.message =
+      format("{} does not move: {}; {}", person(*first), state_words(first->state), e.message);
   e.rank = first->end.rank;
   e.on(first->end.host);
   return e;

@@ -201,6 +201,29 @@ TEST_CASE("a lost host goes before what its ranks' neighbours say") {
   CHECK(e->chain() == "host b1 was lost during the run, with ranks 1, 3: gone");
 }
 
+TEST_CASE("the deadline of a whole job names the rank that is stopped, or the host that is mute") {
+  auto ranks = job(3);
+  const auto late = [&] { return late_as_a_whole(ranks, "not up within 5 s: ", "rank 0 waits"); };
+  CHECK(late().chain() ==
+        "not up within 5 s: ranks 0 (host b0), 1 (host b1), 2 (host b0) in phase "
+        "measure; rank 0 waits");
+  CHECK(late().rank == -1);
+  ranks[1].state = '?';
+  CHECK(late().rank == -1);
+  CHECK(late().host == "b1");
+  CHECK(has(late(), "; host b1 has not said how its ranks are"));
+  ranks[2].state = 'T';
+  CHECK(late().rank == 2);
+  CHECK(late().host == "b0");
+  CHECK(late().message.starts_with(
+      "rank 2 (pid 102, host b0) does not move: stopped (state T); not up within 5 s: "));
+  CHECK(late().hint.find("kill -CONT 102") != std::string::npos);
+  // All are: nobody by itself.
+  for (RankFacts& r : ranks) r.state = 'T';
+  CHECK(late().rank == -1);
+  CHECK(late().message.starts_with("not up within 5 s: ranks 0 (host b0), 1 (host b1)"));
+}
+
 TEST_CASE("a deadline names who waits for whom and who does not move") {
   auto ranks = job(4);
   says(ranks[3], 0, ErrorCode::deadline, "rank 3 waits for data from rank 2 (step 42)", 2);
