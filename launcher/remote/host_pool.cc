@@ -351,13 +351,14 @@ void HostPool::fail_late_hosts(double after_s, const char* option) {
   for (size_t host = 0; host < state_->links.size(); ++host) {
     HostLink& link = *state_->links[host];
     if (link.phase() >= HostPhase::up) continue;
-    const Host carrier = carrier_of(int(host));
+    // One that has gone silent is no witness of whom its hosts wait for.
+    const std::string held_up = link.held_up();
+    const Host carrier = held_up.empty() ? carrier_of(int(host)) : link.carrier()->spec().host();
     std::string still = phase_name(link.phase());
     if (carrier.named() && link.phase() == HostPhase::waiting)
       still += format(" for {}, through which it is reached", carrier.name);
     else if (carrier.named())
       still += " from " + carrier.name;
-    const std::string held_up = link.held_up();
     if (!held_up.empty()) still += "; " + held_up;
     Error late(ErrorCode::deadline,
                format("not up within {} s ({}): still {}", after_s, option, still));
