@@ -20,7 +20,6 @@ class Inquiry {
   int fd() const { return door_ != nullptr ? door_->fd() : -1; }  // readable: somebody asks
 
   void ask(launcher::RankGroup& job, const std::vector<RankFacts>& ranks);
-  bool asked() const { return !answers_.empty(); }  // ever
   // While answers are waited for.
   const std::optional<base::Deadline>& answers_by() const { return answers_by_; }
   void answered(int rank, RankDoing doing);

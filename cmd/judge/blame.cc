@@ -177,9 +177,11 @@ Subject whole_of(Subject at) {
 }
 
 std::string Suspect::name() const {
-  std::string text = subject_name(at);
-  if (way == Way::both || at.kind != SubjectKind::link) return text;
-  return text.replace(text.find(" - "), 3, " -> ");
+  if (way == Way::both || at.kind != SubjectKind::link) return subject_name(at);
+  const auto end = [](const Host& host, const std::string& device) {
+    return subject_name({.kind = SubjectKind::nic, .host = host, .device = device});
+  };
+  return format("{} -> {}", end(at.host, at.device), end(at.peer, at.peer_device));
 }
 
 std::string Suspect::text() const {

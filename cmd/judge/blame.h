@@ -36,7 +36,7 @@ struct Suspect {
   std::string text() const;
 };
 
-// Of a link as a whole: its first end first, whichever sends.
+// The part with both its directions: a link has its first end first, whichever sends.
 Subject whole_of(Subject at);
 
 // The suspects of some measurements, numbered as they come.
