@@ -11,7 +11,7 @@
 
 namespace collctl::test {
 
-// Of this process's threads those that sleep; `awake`, if any: how many others there are.
+// The threads of this process that sleep; `awake`, if any: how many others there are.
 inline size_t threads_asleep(size_t* awake = nullptr) {
   size_t asleep = 0, all = 0;
   DIR* dir = ::opendir("/proc/self/task");

@@ -1,4 +1,4 @@
-// What a measurement is held against: the expected time, limits of the line and of files, earlier
+// Measurements are held against these: the expected time, limits of the line and of files, earlier
 // runs, what a host must have. Of the real binary: that each decides the exit code and is told.
 // Figures: unit tests of cmd/judge, runtime/plan.
 #include <sys/stat.h>
@@ -60,7 +60,7 @@ TEST_CASE("rows have the expected time of what they were planned with", "[cli]")
     const std::string by = row["expected"]["limited_by"];
     CHECK((has(by, "sockets") || has(by, "rank")));
   }
-  // What no model knows; and waited for one by one operations take more than any model has.
+  // No model knows this one; and waited for one by one operations take more than any model has.
   for (const char* what : {"alltoallv -b 4K -e 4K", "allreduce -b 4K -e 4K --sync each"})
     for (const json& row : rows_of(what)) CHECK_FALSE(row.contains("expected"));
 }
@@ -180,7 +180,7 @@ TEST_CASE("check of this machine alone", "[cli]") {
   const Ran none = check("inventory --min-efficiency 0.1");
   CHECK(none.code == 8);
   CHECK(has(none.out, "no collective was measured"));
-  // Of floors the one of copies fails; to_gpu, for which there is no GPU, does not.
+  // The floor of copies fails; that of to_gpu, for which there is no GPU, does not.
   const Ran low =
       check("node --json --expect " + write(folder, "floors", "copy=900000 [H100] to_gpu=50\n"));
   CHECK(low.code == 1);

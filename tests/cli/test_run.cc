@@ -41,7 +41,7 @@ TEST_CASE("an all-reduce as text", "[cli]") {
   for (const auto& line : lines(ran.out)) {
     INFO(line);
     if (line[0] != '#') ++rows;
-    // What others had of this machine meanwhile is as long as there is to say.
+    // The line of what others had of this machine meanwhile is as long as there is to say.
     if (!has(line, "# During the run ")) CHECK(line.size() <= 100);
   }
   CHECK(rows == 6);

@@ -58,6 +58,17 @@ good_report() { # N H
        END { if (!between) print "no link between hosts"; exit bad || !between }' \
     "$work/hosts" "$work/links" >"$work/links.bad" || fail "$(cat "$work/links.bad")"
 }
+# The job that this starts, as it is when a rank of the second node is killed: all end, and that host is named.
+killed_rank() { # COMMAND...
+  "$@" "$work/idle" allreduce "${long[@]}" &
+  job=$!
+  await_ranks $job
+  rig_node 2 kill -KILL "$(cat "$work"/pid.node02.* | head -1)"
+  wait $job
+  [ "$(cat "$work"/code.* | sort -n | tr '\n' ' ')" = "5 5 5 137 " ] || fail "codes are $(cat "$work"/code.* | tr '\n' ' ')"
+  has_err "(host node02)"
+  nothing_left
+}
 # No collctl is left on any node.
 nothing_left() {
   local i left

@@ -84,14 +84,7 @@ esac
 
 case $engines in *mpirun*)
   case_is "a killed rank ends all; so does a killed mpirun"
-  mpirun 2 "$work/idle" allreduce "${long[@]}" &
-  job=$!
-  await_ranks $job
-  rig_node 2 kill -KILL "$(cat "$work"/pid.node02.* | head -1)"
-  wait $job
-  [ "$(cat "$work"/code.* | sort -n | tr '\n' ' ')" = "5 5 5 137 " ] || fail "codes are $(cat "$work"/code.* | tr '\n' ' ')"
-  has_err "(host node02)"
-  nothing_left
+  killed_rank mpirun 2
   : >"$out"
   mpirun 2 "$work/idle" allreduce "${long[@]}" &
   job=$!

@@ -122,7 +122,7 @@ if case_is "environment goes along by name and pattern, secrets do not; site fil
   has_out FOO_B=2
   has_out BAZ=a=b
   for word in BAR= hush; do ! grep -q "$word" "$out" || fail "'$word' has come along"; done
-  # Of site files the host's own counts before the launcher's.
+  # A site file of the host counts before the launcher's.
   printf 'NCCL_ALGO=ring\nNCCL_PROTO=simple\nCOLLCTL_STEPS=4\nFI_OF_A_PLUGIN=1\n' >"$rig/head/home/.nccl.conf"
   printf 'NCCL_PROTO=ll\nnonsense\n' >"$rig/node01/home/.nccl.conf"
   NCCL_ALGO=tree run run -H node01:1,node02:1 --tag-output -- sh -c 'echo $NCCL_ALGO $NCCL_PROTO $COLLCTL_STEPS $FI_OF_A_PLUGIN'
@@ -167,7 +167,7 @@ fi
 if case_is "much output in whole lines, each tagged; a reader that sleeps longer than the heartbeat holds the ranks back, no more"; then
   COLLCTL_HEARTBEAT_TIMEOUT=4 rig_head timeout 240 bash -c '"$1" run -H node01:1,node02:1 --tag-output -- sh -c "yes \$RANK-\$(hostname)-0123456789012345678901234567890123456789 | head -c 30000000" 2>"$2" | (sleep 9; awk "{ ++n[\$0] } END { for (l in n) print n[l], l }") >"$3"; exit ${PIPESTATUS[0]}' - "$collctl" "$err" "$out"; rc=$?
   is_code 0
-  # Of each rank one line often, and the one that was cut by its command.
+  # One line of each rank often, and the one that was cut by its command.
   [ "$(grep -cE '^ *[0-9]+ \[(0 node01|1 node02)\] ' "$out")" = "$(wc -l <"$out")" ] && [ "$(wc -l <"$out")" -le 4 ] || fail "lines were broken"
   [ "$(awk '{ n += $1 * (length($4) + 1) } END { print n }' "$out")" -ge 59999900 ] || fail "output is missing"
   nothing_left

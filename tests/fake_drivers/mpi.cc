@@ -1,4 +1,4 @@
-// What mpi_control.h says. Collectives are there to be found, and fail.
+// The stand-in of mpi_control.h. Collectives are there to be found, and fail.
 #include "tests/fake_drivers/mpi_control.h"
 
 #include <atomic>

@@ -36,7 +36,7 @@ class Rank {
   void say(FrameType type, ByteView payload) {
     REQUIRE(job_->send(0, type, payload, Deadline::after_seconds(30)).ok());
   }
-  // What it says next that is of this type; its end with anything else.
+  // The next that it says of this type; its end with anything else.
   Error error(FrameType type) {
     const launcher::Event event = next();
     REQUIRE(event.kind == EventKind::frame);

@@ -34,7 +34,7 @@ TEST_CASE("nothing is said of where window kernels stand when a read fails, whic
   }
 }
 
-// What is read before and after an operation that ends meanwhile is of two operations.
+// Reads before and after an operation that ends meanwhile are of two operations.
 TEST_CASE("nothing is said of where window kernels stand when one ends while it is read") {
   const WindowLayout layout = window_layout(2);
   std::vector<uint8_t> memory(2 * layout.total);
