@@ -169,6 +169,10 @@ bool silent(const RankFacts& r) {
   return (!r.exited || r.ended_by_us) && !r.end.error;
 }
 
+bool mute_host(const RankFacts& r) {
+  return silent(r) && r.state == '?';
+}
+
 bool notable_state(char state) {
   return state != 'R' && state != 'S' && state != '?';
 }
@@ -242,15 +246,31 @@ std::optional<Error> broken_way(const std::vector<RankFacts>& ranks) {
   return e;
 }
 
-// Nothing: nobody is known to wait for anybody.
+// Where the waits lead that begin at the speaker.
+ChainEnd awaited_last(const Waiters& waiters, const RankFacts& speaker) {
+  std::map<int, int> targets;  // who -> for whom
+  for (const auto& [target, who] : waiters)
+    for (const int rank : who) targets[rank] = target;
+  return end_of_chain(targets, speaker.end.rank);
+}
+
+// Nothing: nobody is known to wait for anybody, and every host has said how its ranks are.
 std::optional<Error> deadline_error(const std::vector<RankFacts>& ranks, const RankFacts& speaker) {
   const Waiters waiters = waiters_of(ranks);
+  const ChainEnd last = awaited_last(waiters, speaker);
+  const RankFacts* const end = last.circle ? nullptr : find(ranks, last.rank);
+  // A rank that complains itself is not what the others wait for in the end: rather a host that was
+  // asked for its ranks and is mute.
+  const bool unexplained = end != nullptr && end->end.error.has_value();
+  const auto mute =
+      std::find_if(ranks.begin(), ranks.end(), [](const RankFacts& r) { return mute_host(r); });
   Error e = *speaker.end.error;
   std::string culprits;
   int culprit = -1;
   for (const RankFacts& r : ranks) {
     const bool waited_for = waiters.count(r.end.rank) != 0;
-    if (!silent(r) || (!waited_for && !notable_state(r.state))) continue;
+    const bool first_mute = unexplained && mute != ranks.end() && &r == &*mute;
+    if (!silent(r) || (!waited_for && !first_mute && !notable_state(r.state))) continue;
     if (culprit < 0) culprit = r.end.rank;
     culprits += format("{}{} does not move: {}", culprits.empty() ? "" : "; ", person(r),
                        state_words(r.state));
@@ -262,20 +282,15 @@ std::optional<Error> deadline_error(const std::vector<RankFacts>& ranks, const R
              waits, speaker.end.rank, e.chain());
   e.contexts.clear();
   if (culprit < 0) {
-    std::map<int, int> targets;  // who -> for whom
-    for (const auto& [target, who] : waiters)
-      for (const int rank : who) targets[rank] = target;
-    const ChainEnd last = end_of_chain(targets, speaker.end.rank);
-    const RankFacts* r = last.circle ? nullptr : find(ranks, last.rank);
     if (last.circle) {  // nobody of them is at fault
       e.rank = -1;
       e.on({});
       e.hint =
           "they wait for each other: what one has sent is lost on the way (collctl doctor -H tries "
           "all ways), or they are in different calls";
-    } else if (r != nullptr && r != &speaker) {
+    } else if (end != nullptr && end != &speaker) {
       e.rank = last.rank;
-      e.on(r->end.host);
+      e.on(end->end.host);
     }
   } else {
     e.rank = culprit;

@@ -515,4 +515,22 @@ TEST_CASE("a rank's own reason is told, also where it has heard it from another"
   CHECK(told->chain() == lacks);
 }
 
+// Rank 0 heard of rank 1's deadline before its own was over, so that its own wait is not known.
+TEST_CASE("a host that is mute is named before a rank that only complains") {
+  auto ranks = job(4);
+  says(ranks[2], 0, ErrorCode::deadline, "rank 2 waited until the deadline for rank 0", 0);
+  says(ranks[0], 1, ErrorCode::deadline, "rank 2 aborted: waited until the deadline", 2,
+       {.from = 2});
+  const auto before = root_cause(ranks);
+  REQUIRE(before);
+  CHECK(before->rank == 0);
+  ranks[1].state = ranks[3].state = '?';
+  const auto cause = root_cause(ranks);
+  REQUIRE(cause);
+  CHECK(cause->host == "b1");
+  CHECK(cause->rank == 1);
+  CHECK(has(*cause, "rank 1 (pid 101, host b1) does not move: its host has not said"));
+  CHECK(has(*cause, "rank 2 (host b0) waits for rank 0 (host b0)"));
+}
+
 }  // namespace job_root_cause_tests
