@@ -14,7 +14,11 @@
 
 namespace collctl::cmd::testing {
 
+inline constexpr double kDeclineSeconds = 20;
+
 struct KeepingSink : BenchSink {
+  bool checked_in = false;
+  void checks_in() override { checked_in = true; }
   std::vector<BenchHeader> headers;
   std::vector<BenchRow> rows;
   std::vector<DataFault> faults;
@@ -36,7 +40,8 @@ struct BenchOutcome {
 };
 
 // One rank in a thread for each sink; the errors of those that had one, as they came. `run` is what
-// a rank does with the job's id.
+// a rank does with the job's id. The others hear of a rank that fails before its check-in, as they
+// do from a launcher.
 template <class Sink>
 std::vector<Error> run_ranks(
     std::vector<Sink>& sinks,
@@ -54,6 +59,9 @@ std::vector<Error> run_ranks(
   for (int rank = 0; rank < int(sinks.size()); ++rank)
     threads.emplace_back([&, rank] {
       const Status status = run(id, rank, sinks[size_t(rank)]);
+      if (!status && !sinks[size_t(rank)].checked_in)
+        (void)runtime::decline_start(id, rank, int(sinks.size()), "host" + std::to_string(rank),
+                                     status.error(), Deadline::after_seconds(kDeclineSeconds));
       const std::lock_guard lock(mutex);
       if (!status) errors.push_back(status.error());
     });
@@ -83,6 +91,8 @@ std::vector<Error> run_task_ranks(const std::vector<TaskSpec>& specs, std::vecto
 
 // A task's records, as they came.
 struct RecordSink : TaskSink {
+  bool checked_in = false;
+  void checks_in() override { checked_in = true; }
   std::vector<std::string> records, texts, phases;
   Status record(const std::string& line) override {
     records.push_back(line);
