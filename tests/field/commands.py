@@ -221,6 +221,74 @@ def window(field):
     return done
 
 
+def all_work(field):
+    """Whether every rank is in its operations; gives the job."""
+    def holds(report):
+        """every rank works"""
+        jobs = report["jobs"]
+        ranks = jobs[0]["ranks"] if jobs else []
+        return jobs[0] if len(ranks) == sum(field.slots.values()) and all(r["doing"] and r["doing"]["calls"] > 0 for r in ranks) else None
+    return holds
+
+
+def called_as_given(field, hosts):
+    names = [field.given[i] for i in field.nodes for _ in range(field.slots[i])]
+    must(hosts == names, f"hosts are called {' '.join(hosts)}")
+
+
+@command
+def status(field):
+    with field.working("run", "HOSTS", *SMALL) as job:
+        state = job.looks(all_work(field))
+        done = job.end()
+    if clear_error(field, done):
+        return done
+    must(state, "the job ended before all of its ranks worked")
+    called_as_given(field, [rank["host"] for rank in state["ranks"]])
+    measured(field, done)
+    return done
+
+
+@command
+def shrink(field):
+    """A rank is killed; the others go on without it."""
+    lost_at = field.victim or field.count
+    with field.working("run", "HOSTS", "--on-loss", "shrink", *SMALL) as job:
+        state = job.looks(all_work(field))
+        if state:
+            lost = next(n for n, rank in enumerate(state["ranks"]) if rank["host"] == field.given[lost_at])
+            field.kill(lost_at, state["ranks"][lost]["pid"])
+            begun = job.looks(without(lost))
+            must(begun and job.looks(further(lost, begun)), "the job ended when it had lost a rank")
+        done = job.end()
+    if clear_error(field, done):
+        return done
+    must(state, "the job ended before all of its ranks worked")
+    is_code(done, 8)
+    report = report_of(done, "collctl.bench/1")
+    must([each["host"] for each in report["lost"]] == [field.given[lost_at]], f"lost: {report['lost']}, expected one of {field.given[lost_at]}")
+    must(all(row.get(place, {}).get("wrong", 0) == 0 for row in report["results"] for place in ("out_of_place", "in_place")), "wrong elements")
+    return done
+
+
+def without(lost):
+    def holds(report):
+        """the rank that was killed is gone; gives how often the others were called until then"""
+        ranks = report["jobs"][0]["ranks"] if report["jobs"] else []
+        calls = [rank["doing"] and rank["doing"]["calls"] for n, rank in enumerate(ranks) if n != lost]
+        return calls if ranks and ranks[lost]["state"] == "" and all(calls) else None
+    return holds
+
+
+def further(lost, before):
+    def holds(report):
+        """the others work again"""
+        ranks = report["jobs"][0]["ranks"] if report["jobs"] else []
+        now = [rank["doing"]["calls"] if rank["doing"] else 0 for n, rank in enumerate(ranks) if n != lost]
+        return len(now) == len(before) and all(a > b + 10 for a, b in zip(now, before))
+    return holds
+
+
 def joined(field, line_of, environment_of):
     ends = field.on_each(line_of, environment_of)
     for done in ends[1:] if field.clear is None else []:

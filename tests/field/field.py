@@ -4,7 +4,7 @@
 field.py PATH/collctl [N [SEED]]             N draws (20); the same seed draws the same
 field.py PATH/collctl --conditions A,B,...   one field: hosts=N, conditions (--list) and commands (commands.py); COND@I: on host I alone
 field.py PATH/collctl --each [WORD]          each condition alone (whose name has that), with every command that is about it
-field.py PATH/collctl --table [WORD]         naming x fault with run, check, rails and doctor
+field.py PATH/collctl --table [WORD]         naming x fault x how hosts are reached, with run, check, rails, doctor, status, shrink
 field.py PATH/collctl --list                 all conditions
 field.py PATH/collctl --fixed                the draws of CI
 A field that does not hold is shrunk to its least set of conditions. Exit 1 when one did not hold, 77 where hosts cannot be made.
@@ -156,21 +156,21 @@ def draws(fields, chosen):
 
 
 def whole_table(fields, only):
-    """Naming x fault: each cell is a field of four hosts."""
+    """Naming x fault, each reached by the launcher alone and in a tree: each cell is a field of four hosts."""
     cells, broken = {}, []  # by naming and fault: whether it holds
-    for naming in table.NAMINGS:
-        for fault in table.of_kind("fault"):
-            if only and only not in (naming, fault):
-                continue
-            tokens = ["hosts=4", naming, fault if fault == "none" else f"{fault}@3", "run", "check", "rails", "doctor"]
-            tokens = fields.possible(tokens)
-            cells[naming, fault] = held = fields.told(f"{naming} x {fault}", tokens)[0]
-            if not held:
-                broken.append(",".join(tokens))
+    for naming, way, fault in table.cells():
+        name = f"{naming} {way}".strip()
+        if only and only not in (naming, way, fault):
+            continue
+        tokens = fields.possible(["hosts=4", naming, *filter(None, [way]), fault if fault == "none" else f"{fault}@3",
+                                  *table.commands_for(fault, table.OF_TABLE)])
+        cells[name, fault] = held = fields.told(f"{name} x {fault}", tokens)[0]
+        if not held:
+            broken.append(",".join(tokens))
     faults = [f for f in table.of_kind("fault") if any(c[1] == f for c in cells)]
-    print(f"\n{'':10} " + " ".join(f"{fault:>10}" for fault in faults))
+    print(f"\n{'':15} " + " ".join(f"{fault:>10}" for fault in faults))
     for naming in dict.fromkeys(c[0] for c in cells):
-        print(f"{naming:10} " + " ".join(f"{'holds' if cells.get((naming, fault)) else 'NO':>10}" for fault in faults))
+        print(f"{naming:15} " + " ".join(f"{'holds' if cells.get((naming, fault)) else 'NO':>10}" for fault in faults))
     print(f"{len(cells) - len(broken)} of {len(cells)} cells hold")
     for each in broken:
         print(f"again: ./dev field --conditions {each}")

@@ -140,6 +140,14 @@ def vlan(field, nodes):
         field.rails[i].append("eth0.100")
 
 
+@condition("interfaces", "macvlan", all=True, link="macvlan", unlike=("mtu", "blackhole"))
+def macvlan(field, nodes):
+    """A container's own card on the host's."""
+    for i in nodes:
+        field.on(i, f"ip link add link eth0 name net1 type macvlan mode bridge; ip address add 10.101.0.{i}/24 dev net1; ip link set net1 up")
+        field.rails[i].append("net1")
+
+
 @condition("interfaces", "bond", all=True, link="bond", unlike=("flannel",))
 def bond(field, nodes):
     """The network's card is a port of a bond, which has the addresses."""

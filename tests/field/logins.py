@@ -1,10 +1,14 @@
 """The way to hosts by SSH, and what a login finds there."""
+import errno
 import pathlib
+import platform
 import subprocess
+import sys
 
 from registry import condition
 
-BY_SSH = ("run", "check", "rails", "doctor", "topo", "window")
+BY_SSH = ("run", "check", "rails", "doctor", "topo", "window", "status", "shrink")
+SEVERAL = ("run", "doctor", "topo", "status", "shrink")  # commands that are the same with two ranks on a host
 
 
 # SSH -------------------------------------------------------------------------------------------------------------------
@@ -94,6 +98,14 @@ def gate(field, nodes):
         field.sshd(i, "ForceCommand echo 'site policy: you are being logged' >&2; eval \"$SSH_ORIGINAL_COMMAND\"")
 
 
+@condition("ssh", "tree", all=True, commands=BY_SSH, unlike=("jump", "ssh-agent", "from-inside", "other-user", "peers-unknown",
+                                                             "unknown-keys", "blackhole", "mtu", "alike"))
+def tree(field, nodes):
+    """Hosts are reached through each other, two from each. (A broken way between two is then a host that cannot be reached.)"""
+    field.tree = True
+    field.environment["COLLCTL_TREE_WIDTH"] = "2"
+
+
 # What a login finds ----------------------------------------------------------------------------------------------------
 @condition("limits", "noise", commands=BY_SSH)
 def noise(field, nodes):
@@ -117,6 +129,38 @@ def wrapped_shell(field, nodes):
         pathlib.Path(path).write_text('#!/bin/sh\necho "login of $(id -un)" >&2\nexec /bin/sh "$@"\n')
         pathlib.Path(path).chmod(0o755)
         shell(field, i, path)
+
+
+# What one process of a host may not do to another of the same user, by the kernel's numbers.
+OF_OTHERS = {"x86_64": (101, 310, 311), "aarch64": (117, 270, 271)}  # ptrace, process_vm_readv, process_vm_writev
+# mbind, set_mempolicy, get_mempolicy, move_pages, perf_event_open, kcmp, bpf, userfaultfd, add_key, keyctl, unshare, setns
+PRIVILEGED = {"x86_64": (237, 238, 239, 279, 298, 312, 321, 323, 248, 250, 272, 308), "aarch64": (235, 237, 236, 239, 241, 272, 280, 282, 217, 219, 97, 268)}
+# pidfd_send_signal, io_uring_*, pidfd_open, clone3, close_range, openat2, pidfd_getfd, faccessat2: alike on all machines
+YOUNGER = (424, 425, 426, 427, 434, 435, 436, 437, 438, 439)
+
+
+def filtered(field, nodes, calls):
+    """What a login begins there cannot make these calls; two ranks on each host, which would read each other's memory."""
+    for i in nodes:
+        field.slots[i] = 2
+        path = pathlib.Path(field.folder, field.name(i), "shell")
+        words = ",".join(f"{number}={error}" for number, error in calls.items())
+        path.write_text(f'#!/bin/sh\nexec {sys.executable} {pathlib.Path(__file__).with_name("seccomp.py")} {words} /bin/sh "$@"\n')
+        path.chmod(0o755)
+        shell(field, i, path)
+
+
+@condition("limits", "no-ptrace", commands=SEVERAL, unlike=("from-inside", "gate"))
+def no_ptrace(field, nodes):
+    """Processes may not look into each other."""
+    filtered(field, nodes, dict.fromkeys(OF_OTHERS[platform.machine()], errno.EPERM))
+
+
+@condition("limits", "seccomp", commands=SEVERAL, unlike=("from-inside", "gate"))
+def seccomp(field, nodes):
+    """A container's filter that is older than its kernel: calls that it does not know are not there."""
+    machine = platform.machine()
+    filtered(field, nodes, dict.fromkeys(OF_OTHERS[machine] + PRIVILEGED[machine], errno.EPERM) | dict.fromkeys(YOUNGER, errno.ENOSYS))
 
 
 def shell(field, node, path):

@@ -19,9 +19,13 @@ HOW_MANY = {"naming": (1,), "resolution": (0, 0, 1), "limits": (0, 0, 1), "ssh":
 HEALTHY = 0.5   # of all draws
 # What says nothing about speeds has no end that is worth its time beside ways that are slow.
 QUICK_ONLY = {"window"}
+# What needs a job that works, and faults beside which none does.
+WORKING, BREAKING = {"status", "shrink"}, {"blackhole", "mtu"}
 JUDGES = ["check", "rails"]
 # Of --table.
 NAMINGS = ("short", "fqdn", "ipv4", "ipv6", "alias", "user", "alike", "upper", "mixed")
+
+OF_TABLE = ("run", "check", "rails", "doctor", "status", "shrink")
 
 # The draws of CI: what is cheap, and each kind of condition.
 FIXED = [
@@ -48,6 +52,15 @@ def of_kind(kind):
     return [row.name for row in CONDITIONS.values() if row.kind == kind]
 
 
+def cells():
+    """(naming, how hosts are reached, fault) of --table."""
+    for naming in NAMINGS:
+        for way in ("", "tree"):
+            for fault in of_kind("fault"):
+                if not way or not any(unlike(CONDITIONS[way], CONDITIONS[other]) for other in (naming, fault)):
+                    yield naming, way, fault
+
+
 def place(name):
     return list(CONDITIONS).index(name) if name in CONDITIONS else len(CONDITIONS)
 
@@ -60,7 +73,8 @@ def refuse_unknown(tokens):
 
 def commands_for(fault, wanted):
     """Of those wanted, what is worth its time beside the fault."""
-    return [c for c in wanted if fault == "none" or c not in QUICK_ONLY]
+    unable = QUICK_ONLY if fault != "none" else set()
+    return [c for c in wanted if c not in unable and (c not in WORKING or fault not in BREAKING)]
 
 
 def least_hosts(tokens):

@@ -1,5 +1,7 @@
 """What the conditions of a field act on: hosts in namespaces, how the launcher calls them, and what must be seen of them."""
+import contextlib
 import ctypes
+import json
 import os
 import pathlib
 import select
@@ -7,8 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import groups
+from commands import Wrong
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "faults"))
 import rig
@@ -24,6 +28,29 @@ class Done:
 
     def __init__(self, line, code, out, err):
         self.line, self.code, self.out, self.err = line, code, out, err
+
+
+class Working:
+    """What working() gives."""
+
+    def __init__(self, field, process, argv, job, told):
+        self.field, self.process, self.argv, self.job, self.told = field, process, argv, job, told
+
+    def looks(self, holds):
+        until = time.monotonic() + LIMIT
+        while self.process.poll() is None:
+            if time.monotonic() > until:
+                raise Wrong(f"not within {LIMIT} s: {holds.__doc__}")
+            done = self.field.collctl("status", *filter(None, [self.job]), "--json")
+            self.field.done.pop()  # one of many, until it holds
+            if done.code == 0 and (state := holds(json.loads(done.out))):
+                self.field.done.append(done)
+                return state
+        return None
+
+    def end(self):
+        self.told.touch()
+        return self.field.end(self.process, self.argv)
 
 
 def when_read(path):
@@ -55,6 +82,8 @@ class Field:
         self.ways = [(i, "eth0", f"v{i}") for i in self.nodes]  # node, its interface, the port of head's bridge
         self.of_host = {i: {} for i in self.nodes}            # variables of ranks that are started there by others
         self.options = []                                     # of every command that reaches hosts
+        self.slots = {i: 1 for i in self.nodes}               # ranks on each
+        self.tree = False                                     # hosts log in to each other as the launcher does to them
         self.launcher = 0                                     # the node on which it runs; 0: head, on which no ranks are
         self.environment = {}                                 # of the launcher, or of ranks that are started by others
         self.slow = {}                                        # (node, "out" or "in"): it has a rate of its own
@@ -163,7 +192,8 @@ class Field:
 
     # Commands ---------------------------------------------------------------------------------------------------------
     def hosts(self):
-        return ",".join(f"{self.login}{self.bracketed(name)}:1" for name in [*self.given.values(), *self.more])
+        slots = [*self.slots.values(), *(1 for _ in self.more)]
+        return ",".join(f"{self.login}{self.bracketed(name)}:{n}" for name, n in zip([*self.given.values(), *self.more], slots))
 
     def start(self, node, argv, environment):
         base = rig.ENVIRONMENT | self.environment | environment
@@ -181,14 +211,33 @@ class Field:
         self.done.append(Done(" ".join(argv).replace(self.binary, "collctl"), code, out, err))
         return self.done[-1]
 
-    def collctl(self, *words):
-        """Where the launcher is, with the list of hosts where the words have HOSTS."""
-        if self.launcher:
-            shutil.copytree(f"{rig.RIG}/head/home/.ssh", f"{rig.RIG}/{rig.name(self.launcher)}/home/.ssh", dirs_exist_ok=True)
+    def begin(self, *words, **environment):
+        """(process, line) of a command where the launcher is, with the list of hosts where the words have HOSTS."""
+        for node in self.nodes if self.tree else filter(None, [self.launcher]):
+            shutil.copytree(f"{rig.RIG}/head/home/.ssh", f"{rig.RIG}/{rig.name(node)}/home/.ssh", dirs_exist_ok=True)
         argv = [self.binary]
         for word in words:
             argv += ["-H", self.hosts(), *self.options] if word == "HOSTS" else [word]
-        return self.end(self.start(self.launcher, argv, {}), argv)
+        return self.start(self.launcher, argv, environment), argv
+
+    def collctl(self, *words):
+        return self.end(*self.begin(*words))
+
+    @contextlib.contextmanager
+    def working(self, *words):
+        """A job that measures until it is told, by what this gives: looks() asks it for its state until that holds, and nothing where
+        the job has ended by itself; end() tells it and has what it said."""
+        told = pathlib.Path(rig.RIG, "until")
+        told.unlink(missing_ok=True)
+        process, argv = self.begin(*words, COLLCTL_UNTIL=str(told))
+        job = str(process.pid) if not self.launcher else ""  # in a host's own numbers it is the only one
+        job = Working(self, process, argv, job, told)
+        try:
+            yield job
+        finally:
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
 
     def on_each(self, line_of, environment_of):
         """One rank on each host, started there by somebody else; all of them."""
@@ -207,6 +256,10 @@ class Field:
         group = groups.make(f"{controller}-{node}", controller, cores, bytes, pids)
         self.healing.append(lambda: groups.end(group))
         groups.enter(group, rig.outer_pid(node, rig.sshd_pid(node)))
+
+    def kill(self, node, pid):
+        if not rig.send(node, signal.SIGKILL, [pid]):
+            raise RuntimeError(f"process {pid} of {rig.name(node)} is not there")
 
     def heal(self):
         for action in reversed(self.healing):
