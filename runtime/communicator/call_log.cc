@@ -25,7 +25,12 @@ std::string CallLog::Call::text() const {
 }
 
 void CallLog::note(const Operation& op) {
-  if (op.collective == Collective::send_recv) return;
+  if (op.collective == Collective::send_recv) {
+    const uint64_t bytes = op.count * kernels::element_size(op.type);
+    last_message_.store(2 * bytes + (op.output != nullptr), std::memory_order_relaxed);
+    messages_.store(messages_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    return;
+  }
   Call call{};
   call.collective = op.collective;
   if (op.collective != Collective::barrier) {
@@ -42,6 +47,7 @@ void CallLog::note(const Operation& op) {
   slot.words[0].store(words[0], std::memory_order_release);
   slot.words[1].store(words[1], std::memory_order_release);
   noted_.store(number + 1, std::memory_order_release);
+  last_message_.store(kCollective, std::memory_order_relaxed);
 }
 
 CallLog::Kept CallLog::kept() const {
@@ -58,6 +64,9 @@ CallLog::Kept CallLog::kept() const {
 }
 
 std::string CallLog::last() const {
+  if (const uint64_t message = last_message_.load(std::memory_order_relaxed);
+      message != kCollective)
+    return format("{} of {} bytes", message % 2 != 0 ? "receive" : "send", message / 2);
   const Kept ours = kept();
   return ours.from < ours.end ? ours.calls[(ours.end - 1) % kKept].text() : "";
 }

@@ -1,6 +1,6 @@
 // The last collective calls of a communicator, so that ranks stuck waiting for each other can
-// see whether they called the same. Send/recv is not included: every rank has its own. Threads:
-// one writes, without a lock, because every operation does; any may read meanwhile.
+// see whether they called the same. Sends and receives are only counted: every rank has its own.
+// Threads: one writes, without a lock, because every operation does; any may read meanwhile.
 #pragma once
 #include <atomic>
 #include <optional>
@@ -15,8 +15,9 @@ namespace collctl::runtime {
 class CallLog {
  public:
   void note(const Operation& op);
-  uint64_t noted() const { return noted_.load(std::memory_order_acquire); }
-  std::string last() const;  // in words; empty: none yet
+  uint64_t noted() const { return noted_.load(std::memory_order_acquire); }  // collectives
+  uint64_t messages() const { return messages_.load(std::memory_order_relaxed); }
+  std::string last() const;  // of both kinds, in words; empty: none yet
   Bytes encode() const;
   // Error lost: where this rank and `peer`, whose log that is, first called differently: both calls
   // in words. Nothing if they do not differ as far as both logs go, or the bytes are not a log.
@@ -24,6 +25,7 @@ class CallLog {
 
  private:
   static constexpr uint64_t kKept = 32;
+  static constexpr uint64_t kCollective = ~uint64_t{0};
   struct Call {  // as it travels
     uint64_t count;
     int32_t root;
@@ -47,6 +49,8 @@ class CallLog {
   Kept kept() const;
 
   std::atomic<uint64_t> begun_{0}, noted_{0};
+  // The last call: kCollective, else bytes * 2, and 1 more for a receive.
+  std::atomic<uint64_t> messages_{0}, last_message_{kCollective};
   Slot slots_[kKept] = {};  // by number % kKept
 };
 

@@ -114,7 +114,7 @@ uint64_t Communicator::device_bytes() const {
 
 Activity Communicator::activity() const {
   const State& s = *state_;
-  Activity now{.calls = s.calls.noted(),
+  Activity now{.calls = s.calls.noted() + s.calls.messages(),
                .last = s.calls.last(),
                .busy = !s.turns.idle(),
                .waits = {},

@@ -40,7 +40,7 @@ struct InitTimes {  // seconds
 
 // What a rank does at this moment.
 struct Activity {
-  uint64_t calls = 0;  // of collectives, so far
+  uint64_t calls = 0;  // so far; a send and a receive are one each
   std::string last;    // the last of them, in words
   bool busy = false;   // something is in flight
   // Who waits (each channel by itself) and for whom; on a GPU those that have waited for long.

@@ -86,6 +86,21 @@ TEST_CASE("the first call that differs is told, as far as both logs go") {
         std::string::npos);
 }
 
+TEST_CASE("sends and receives are counted, and the last call of either kind is told") {
+  CallLog log;
+  CHECK(log.last() == "");
+  float data[5] = {};
+  log.note({.collective = Collective::send_recv, .input = data, .count = 5, .peer = 1});
+  CHECK(log.last() == "send of 20 bytes");
+  log.note({.collective = Collective::send_recv, .output = data, .count = 0, .peer = 1});
+  CHECK(log.last() == "receive of 0 bytes");
+  CHECK(log.messages() == 2);
+  CHECK(log.noted() == 0);
+  log.note(call(Collective::all_gather, 4));
+  CHECK(log.last() == "allgather of 16 bytes (4 float32)");
+  CHECK(log.noted() == 1);
+}
+
 TEST_CASE("a log forgets what is long ago, and is not believed when it is damaged") {
   CallLog ours, theirs;
   ours.note(call(Collective::all_reduce, 1));
