@@ -524,7 +524,7 @@ JobOutcome run_task_job(const LaunchOptions& given, const TaskSpec& spec, TaskSi
   if (options.rank_mode == "thread") return run_threads(options, spec, sink);
   const auto guard = launcher_guard(options);
   Interrupts interrupts(Interrupts::Takes::stops);
-  return run_process_job(options, spec, sink, {interrupts, StatusDoor::open});
+  return run_process_job(options, spec, sink, {interrupts, [] { return StatusDoor::open(); }});
 }
 
 }  // namespace collctl::cmd

@@ -20,8 +20,8 @@ using base::Deadline;
 
 constexpr uint64_t kDoorPath = uint64_t(0x57a7) << 16;  // as kTokenPath: meets no other's
 constexpr int kDoorFolderTries = 100;
-constexpr double kAnswerSeconds = 5;  // of the job's loop
 constexpr double kCallerSeconds = 5;  // of a caller that reads slowly
+const std::string kNoAnswer = "?";    // in its place: the loop is silent
 constexpr size_t kMostStatusBytes = size_t{1} << 28;
 
 sockaddr_un door_name(const std::string& path) {
@@ -42,6 +42,11 @@ bool is_this_user(int fd) {
   return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == ::geteuid();
 }
 
+Error silent(const OpenDoor& door) {
+  return Error(ErrorCode::deadline, format("job {} does not answer", door.pid),
+               "its launcher may be stopped, or writes to somebody who does not read");
+}
+
 void ring(const base::Fd& event) {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t n = ::write(event.get(), &one, sizeof one);
@@ -49,8 +54,9 @@ void ring(const base::Fd& event) {
 
 }  // namespace
 
-Result<std::unique_ptr<Door>> StatusDoor::open() {
+Result<std::unique_ptr<Door>> StatusDoor::open(double patience_s) {
   std::unique_ptr<StatusDoor> door(new StatusDoor);
+  door->patience_s_ = patience_s;
   door->asked_ = base::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   door->stop_ = base::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   base::Fd listener = door_socket();
@@ -114,10 +120,10 @@ void StatusDoor::serve_caller(base::Fd caller) {
   std::unique_lock lock(mutex_);
   answer_.reset();
   ring(asked_);
-  base::wait_for(changed_, lock, Deadline::after_seconds(kAnswerSeconds),
+  base::wait_for(changed_, lock, Deadline::after_seconds(patience_s_),
                  [&] { return answer_ || stopping_; });
-  if (!answer_) return;  // the caller is told by the end of the connection
-  const std::string text = std::move(*answer_);
+  if (!answer_ && stopping_) return;  // the end of the connection says so
+  const std::string text = answer_ ? std::move(*answer_) : kNoAnswer;
   lock.unlock();
   // In parts, so that the job's end is not held up by a caller that does not read.
   const Deadline until = Deadline::after_seconds(kCallerSeconds);
@@ -158,9 +164,7 @@ Result<std::string> ask_door(const OpenDoor& door, Deadline deadline) {
   while (true) {
     pollfd p{fd.get(), POLLIN, 0};
     COLL_ASSIGN(const int ready, base::poll_fds({&p, 1}, deadline));
-    if (ready == 0)
-      return Error(ErrorCode::deadline, format("job {} does not answer", door.pid),
-                   "its launcher may be stopped, or writes to somebody who does not read");
+    if (ready == 0) return silent(door);
     const ssize_t n = ::recv(fd.get(), part, sizeof part, 0);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n < 0) return base::errno_error(ErrorCode::lost, format("job {}", door.pid), errno);
@@ -170,6 +174,7 @@ Result<std::string> ask_door(const OpenDoor& door, Deadline deadline) {
       return Error(ErrorCode::defect, format("the answer of job {} has no end", door.pid));
   }
   if (text.empty()) return Error(ErrorCode::lost, format("job {} has just ended", door.pid));
+  if (text == kNoAnswer) return silent(door);
   return text;
 }
 

@@ -28,7 +28,8 @@ class Door {
 
 class StatusDoor : public Door {
  public:
-  static Result<std::unique_ptr<Door>> open();
+  // A caller whom the loop has not answered within `patience_s` hears that.
+  static Result<std::unique_ptr<Door>> open(double patience_s = 5);
   ~StatusDoor() override;
 
   int fd() const override { return asked_.get(); }
@@ -46,6 +47,7 @@ class StatusDoor : public Door {
   std::condition_variable changed_;
   std::optional<std::string> answer_;
   bool stopping_ = false;
+  double patience_s_ = 0;
   std::thread thread_;
 };
 

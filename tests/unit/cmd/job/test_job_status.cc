@@ -162,6 +162,16 @@ TEST_CASE("The door answers who asks, and is this user's alone", "[job][status]"
   REQUIRE_FALSE(none.ok());
   CHECK(none.error().code == ErrorCode::deadline);
   door->reset();
+  // One that is silent for longer than the door waits has not ended.
+  door = StatusDoor::open(0.05);
+  REQUIRE(door.ok());
+  const auto asked = find();
+  REQUIRE(asked);
+  const auto silent = ask_door(*asked, base::Deadline::after_seconds(20));
+  REQUIRE_FALSE(silent.ok());
+  CHECK(silent.error().code == ErrorCode::deadline);
+  CHECK(silent.error().message.find("does not answer") != std::string::npos);
+  door->reset();
   CHECK_FALSE(find());
   const auto gone = ask_door(*mine, base::Deadline::after_ms(50));
   REQUIRE_FALSE(gone.ok());
