@@ -37,6 +37,7 @@ FIXED = [
     "hosts=2,ipv6,control-master,shm-64m,address-on-lo,none,doctor,window,torchrun",
     "hosts=2,user,unknown-keys,none,check",
     "hosts=3,fqdn,own-name-unknown,cores@2,doctor",
+    "hosts=3,own-127,no-ptrace@2,tree,none,status,shrink",
 ]
 
 
