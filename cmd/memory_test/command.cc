@@ -1,6 +1,5 @@
 // The command `memory-test`.
 #include "base/env.h"
-#include "base/format.h"
 #include "cmd/job/options.h"
 #include "cmd/memory_test/memory_test.h"
 
@@ -36,13 +35,7 @@ Result<int> memory_command(const ParsedLine& given, Console& console) {
   COLL_ASSIGN(const MemoryReport report, read_memory(sink.text));
   bool wrong = false;
   for (const MemoryRow& row : report.rows) wrong = wrong || row.wrong;
-  if (line.has("json")) {
-    console.out(memory_json(report) + "\n");
-  } else {
-    for (const MemoryRow& row : report.rows)
-      console.out(format("{:<14} {:<12} {:>8.4g} GB/s{}\n", row.device, row.what, row.GBps,
-                         row.wrong ? "  WRONG DATA" : ""));
-  }
+  console.out(line.has("json") ? memory_json(report) + "\n" : memory_text(report));
   return wrong ? int(ErrorCode::bad_data) : 0;
 }
 

@@ -163,6 +163,14 @@ static void fields(JsonRecord& io, MemoryReport& report) {
   io.field("rows", report.rows, kMostMemoryRows);
 }
 
+std::string memory_text(const MemoryReport& report) {
+  std::string text;
+  for (const MemoryRow& row : report.rows)
+    text += format("{:<14} {:<12} {:>8.4g} GB/s{}\n", row.device, row.what, row.GBps,
+                   row.wrong ? "  WRONG DATA" : "");
+  return text;
+}
+
 std::string memory_json(const MemoryReport& report) {
   return json_of(report);
 }

@@ -23,6 +23,7 @@ struct MemoryReport {
   std::string host;
   std::vector<MemoryRow> rows;
 };
+std::string memory_text(const MemoryReport& report);
 std::string memory_json(const MemoryReport& report);
 Result<MemoryReport> read_memory(const std::string& json);
 
