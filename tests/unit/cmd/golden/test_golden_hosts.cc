@@ -1,0 +1,328 @@
+// What the commands about hosts print and write of fixed records, beside tests/golden.
+#include "base/format.h"
+#include "cmd/check/check.h"
+#include "cmd/memory_test/memory_test.h"
+#include "cmd/saved.h"
+#include "cmd/status/status.h"
+#include "cmd/window_test/window_test.h"
+#include "tests/golden.h"
+#include "tests/unit/cmd/doctor/doctor_hosts.h"
+
+namespace golden_hosts_tests {
+
+using namespace collctl;
+using namespace collctl::cmd;
+
+namespace {
+
+Host node(int number) {
+  return {HostId(number - 1), format("node{:02}", number)};
+}
+
+// The files that are made of the document, as `report` makes them too.
+void hold_files(Goldens& goldens, const std::string& name, const std::string& json,
+                const std::vector<std::string>& endings) {
+  const std::map<std::string, Format> formats{
+      {"jsonl", Format::jsonl}, {"csv", Format::csv},   {"html", Format::html},
+      {"svg", Format::svg},     {"xml", Format::junit}, {"prom", Format::prometheus}};
+  goldens.hold(name + ".json", json);
+  const Console plain(-1, -1);
+  const auto saved = read_saved(json, {plain});
+  INFO((saved ? "" : saved.error().chain()));
+  REQUIRE(saved);
+  for (const std::string& ending : endings)
+    goldens.hold(format("{}.{}", name, ending), document_as(formats.at(ending), saved->document));
+}
+
+const std::vector<std::string> kFiles{"jsonl", "csv", "html", "xml", "prom"};
+
+// Three hosts through all suites, each of which has measured something on each.
+CheckReport checked_hosts() {
+  CheckReport report;
+  report.level = CheckLevel::quick;
+  report.seconds = 12.25;
+  for (const int number : {1, 2, 3}) report.hosts.push_back(node(number));
+  for (const Suite& suite : suites()) {
+    report.suites.push_back({.suite = &suite,
+                             .end = SuiteEnd::done,
+                             .seconds = 1.5,
+                             .why = "",
+                             .planned = 3,
+                             .measured = 3});
+    for (const Host& host : report.hosts) {
+      Finding& finding =
+          report.findings.emplace_back(Finding{.name = format("{}/figure", suite.name)});
+      finding.at = {.kind = SubjectKind::host, .host = host};
+      finding.measured = "10.5";
+      finding.expected = "7";
+      finding.unit = "GB/s";
+      finding.basis = "0.7 of its peers' median";
+    }
+  }
+  report.paths.ends = {{node(1), "eth0"}, {node(2), "eth0"}, {node(3), "eth0"}};
+  report.paths.GBps = {{kNotTried, 1.5, 1.25}, {1.5, kNotTried, 1.5}, {1.25, 1.5, kNotTried}};
+  return report;
+}
+
+void hold_check(Goldens& goldens, const std::string& name, const CheckReport& report,
+                const std::vector<std::string>& endings) {
+  const Verdict verdict(report.findings, std::nullopt);
+  goldens.hold(name + ".txt", check_text(report, verdict, 100));
+  goldens.hold(name + ".nagios.txt", format("{}--- exit code {}\n", nagios_line(report, verdict),
+                                            nagios_code(verdict.exit_code())));
+  hold_files(goldens, name, check_json(report, verdict), endings);
+}
+
+void accuse(CheckReport& report, int number, const std::string& why) {
+  for (Finding& finding : report.findings)
+    if (finding.name == "node/figure" && finding.at.host == node(number)) {
+      finding.measured = "0.25";
+      finding.n = 2, finding.of = 3;
+      finding.fail(ErrorCode::failed, format("{}: {}", node(number).name, why),
+                   "look at its processors");
+    }
+  report.out[node(number)] = "node";
+  report.culprits.push_back({.kind = SubjectKind::host,
+                             .name = node(number).name,
+                             .confidence = 0.75,
+                             .evidence = why,
+                             .host = node(number)});
+}
+
+Survey surveyed(int count) {
+  Survey survey = doctor_tests::healthy(count);
+  for (SurveyedHost& host : survey.hosts) host.client = "ssh (libssh2), key ~/.ssh/id_ed25519";
+  return survey;
+}
+
+void hold_doctor(Goldens& goldens, const std::string& name, const Survey& survey,
+                 const Expectation& expect = {}) {
+  const Diagnosis diagnosis = diagnose_hosts(survey, expect);
+  goldens.hold(name + ".txt", doctor_text(survey, diagnosis, false));
+  goldens.hold(name + ".verbose.txt", doctor_text(survey, diagnosis, true));
+  hold_files(goldens, name, doctor_json(survey, diagnosis), kFiles);
+}
+
+// Three hosts of two NICs each; `GBps` of each path, 0: nothing arrives.
+RailsReport railed(double (*GBps)(int from, int to, size_t nic, size_t peer)) {
+  RailsReport report;
+  report.message_bytes = 1 << 20;
+  for (const int number : {1, 2, 3}) {
+    RailsHost& host = report.hosts.emplace_back();
+    host.host = node(number);
+    for (const char* name : {"mlx5_0:1", "mlx5_1:1"})
+      host.nics.push_back({.name = name,
+                           .link = "RoCE",
+                           .rdma = true,
+                           .rate_Gbps = 320,
+                           .mtu = 4096,
+                           .lid = 0,
+                           .address = "",
+                           .gids = {{3, "RoCE v2", format("::ffff:10.0.0.{}", number)}}});
+  }
+  for (int from = 0; from < 3; ++from)
+    for (int to = 0; to < 3; ++to) {
+      if (from == to) continue;
+      RailPair& pair = report.pairs.emplace_back(RailPair{from, to, {}});
+      for (const size_t nic : {0, 1})
+        for (const size_t peer : {0, 1}) {
+          const double speed = GBps(from, to, nic, peer);
+          pair.cells.push_back({.end = speed > 0 ? runtime::RailEnd::ok : runtime::RailEnd::silent,
+                                .GBps = speed,
+                                .resent = 0,
+                                .first_us = 5,
+                                .from_gid = 3,
+                                .to_gid = 3,
+                                .gid_type = "RoCE v2",
+                                .text = speed > 0 ? "" : "nothing arrived in 3 s"});
+        }
+    }
+  return report;
+}
+
+void hold_rails(Goldens& goldens, const std::string& name, const RailsReport& report) {
+  const RailsFindings found = judge_rails(report, 0.7);
+  const Verdict verdict = found.verdict(std::nullopt);
+  goldens.hold(name + ".txt", rails_text(report, found, verdict, {.below = 0.7, .width = 100}));
+  const RailsTextStyle every{.all_pairs = true, .below = 0.7, .width = 60};
+  goldens.hold(name + ".pairs.txt", rails_text(report, found, verdict, every));
+  std::vector<std::string> files = kFiles;
+  files.push_back("svg");
+  hold_files(goldens, name, rails_json(report, found, verdict), files);
+}
+
+WindowReport windows() {
+  WindowReport report;
+  report.header.version = "1.2.3";
+  report.header.ranks = 4;
+  report.header.device_reason = "--device cpu";
+  report.header.hosts = {{.host = node(1), .ranks = {0, 1}, .devices = {}, .pids = {11, 12}},
+                         {.host = node(2), .ranks = {2, 3}, .devices = {}, .pids = {13, 14}}};
+  report.checks = {{.name = "aliasing", .measured = "8", .unit = "comparisons"},
+                   {.name = "moves", .measured = "64", .unit = "comparisons"}};
+  for (int from = 0; from < 4; ++from)
+    for (int to = 0; to < 4; ++to)
+      if (from != to)
+        report.pairs.push_back({.from = from,
+                                .to = to,
+                                .path = from / 2 == to / 2 ? "window" : "NET/Socket",
+                                .put_us = 0.5 + from,
+                                .get_us = 1.0 + to,
+                                .put_GBps = 8,
+                                .get_GBps = 4});
+  report.ratios = {{.op = "allreduce", .bytes = 1024, .ordinary_us = 6, .window_us = 2}};
+  return report;
+}
+
+void hold_windows(Goldens& goldens, const std::string& name, const WindowReport& report,
+                  const std::optional<Error>& error = std::nullopt) {
+  const Verdict verdict = judge(report, {}, error);
+  const std::string header = window_header(report.header);
+  goldens.hold(name + ".txt", header + window_text(report, verdict, false, 100));
+  goldens.hold(name + ".whole.txt", header + window_text(report, verdict, true));
+  std::vector<std::string> files = kFiles;
+  files.push_back("svg");
+  hold_files(goldens, name, window_json(report, verdict), files);
+}
+
+}  // namespace
+
+TEST_CASE("what check says is as it was", "[golden]") {
+  Goldens goldens("check");
+  std::vector<std::string> drawn = kFiles;
+  drawn.push_back("svg");
+  hold_check(goldens, "passed", checked_hosts(), drawn);
+
+  CheckReport failed = checked_hosts();
+  accuse(failed, 2, "has 3 % of what others have");
+  failed.paths.GBps[0][1] = 0;
+  failed.paths.busy = {node(3)};
+  Finding& busy = failed.findings.emplace_back(Finding{.name = "node/figure"});
+  busy.at = {.kind = SubjectKind::host, .host = node(3)};
+  busy.status = FindingStatus::warn;
+  busy.reason = kBusyHost;
+  busy.odd = true;
+  busy.message = "node03: other processes took 1.5 of 2 cores";
+  hold_check(goldens, "failed", failed, drawn);
+
+  CheckReport short_of_time = checked_hosts();
+  SuiteResult& last = short_of_time.suites.back();
+  last = {.suite = last.suite, .end = SuiteEnd::no_time, .why = "no time was left"};
+  short_of_time.suites.front().end = SuiteEnd::not_asked;
+  short_of_time.suites.front().why = "not asked for";
+  short_of_time.findings.push_back(
+      Finding{.name = last.suite->name}.leave_out("it was not run: no time was left", "--budget"));
+  hold_check(goldens, "not-tested", short_of_time, {"xml", "prom", "html"});
+
+  SoakTotal total(120);
+  for (const int number : {1, 2, 3}) {
+    CheckReport round = checked_hosts();
+    round.round = number;
+    round.began = utc_text(1'800'000'000 + 30 * number);
+    if (number == 2) accuse(round, 2, "is slow");
+    if (number == 2) {
+      const CheckReport line = condensed(round);
+      goldens.hold("round.jsonl", check_json(line, Verdict(line.findings, std::nullopt)) + "\n");
+    }
+    total.add(round);
+  }
+  hold_check(goldens, "soak", total.report("ended by SIGINT"), {"csv"});
+  goldens.hold("list.txt", suites_text(1, CheckLevel::quick) + suites_text(16, CheckLevel::full));
+  goldens.hold("drain.txt", drain_lines(failed));
+}
+
+TEST_CASE("what doctor says is as it was", "[golden]") {
+  Goldens goldens("doctor");
+  hold_doctor(goldens, "passed", surveyed(3));
+  hold_doctor(goldens, "one-host", surveyed(1));
+  Survey ill = surveyed(3);
+  ill.hosts[0].facts->cores = 2;
+  ill.hosts[1].facts->interfaces[2].mtu = 1500;
+  ill.hosts[1].facts->nvidia = {"550.54", {"H200"}, 1};
+  ill.hosts[1].gpus = {"the CUDA driver: start: CUDA_ERROR_SYSTEM_NOT_READY",
+                       "is nvidia-fabricmanager running?"};
+  ill.hosts[2].facts.reset();
+  ill.hosts[2].error = Error(ErrorCode::launch, "connection refused", "is sshd running?");
+  std::erase_if(ill.pairs, [](const PairResult& pair) { return pair.from == 2 || pair.to == 2; });
+  hold_doctor(goldens, "failed", ill);
+}
+
+TEST_CASE("what rails says is as it was", "[golden]") {
+  Goldens goldens("rails");
+  hold_rails(goldens, "passed", railed([](int, int, size_t, size_t) { return 40.0; }));
+  hold_rails(goldens, "failed", railed([](int from, int to, size_t nic, size_t peer) {
+               if (from == 0 && to == 2 && nic == 1 && peer == 1) return 0.0;
+               return (from == 1 && nic == 1) || (to == 1 && peer == 1) ? 4.0 : 40.0;
+             }));
+}
+
+TEST_CASE("what window-test says is as it was", "[golden]") {
+  Goldens goldens("window-test");
+  hold_windows(goldens, "passed", windows());
+  WindowReport failed = windows();
+  std::vector<WindowFindings> ranks(4);
+  for (WindowFindings& rank : ranks) rank.looked(5);
+  ranks[1].fail(ErrorCode::bad_data, 3, "put of 64 bytes: byte 7 is 0, not 42");
+  failed.checks.push_back(merged_check("ordering", ranks, failed.culprits));
+  failed.pairs_left_out = 2;
+  hold_windows(goldens, "failed", failed);
+  WindowReport broken = windows();
+  const Error lost(ErrorCode::lost, "rank 3 is gone", "killed by hand?");
+  add_broken_stage(broken, "barriers", lost);
+  hold_windows(goldens, "lost", broken, lost);
+}
+
+TEST_CASE("what memory-test writes is as it was", "[golden]") {
+  Goldens goldens("memory-test");
+  const MemoryReport report{
+      "node01",
+      {{.device = "host", .what = "copy", .GBps = 20.5, .busy = "others took 1 of 4 cores"},
+       {.device = "0000:4b:00.0",
+        .model = "H100",
+        .what = "to device",
+        .GBps = 50,
+        .wrong = true}}};
+  goldens.hold("rows.txt", memory_text(report));
+  goldens.hold("rows.json", memory_json(report));
+}
+
+TEST_CASE("what status says is as it was", "[golden]") {
+  Goldens goldens("status");
+  JobNow job{.pid = 4711, .what = "allreduce", .seconds = 61.5, .progress = "512 KiB, 3 of 20"};
+  for (const int rank : {0, 1, 2})
+    job.ranks.push_back({.rank = rank,
+                         .host = node(rank / 2 + 1),
+                         .pid = 4712 + rank,
+                         .phase = "measure",
+                         .state = rank == 2 ? "T" : "S"});
+  for (const size_t rank : {0, 1}) {
+    RankDoing& doing = job.ranks[rank].doing.emplace();
+    doing.rank = int(rank);
+    doing.calls = 17;
+    doing.last = "allreduce";
+    doing.busy = true;
+    doing.waits = {{.peer = 2,
+                    .receives = rank == 0,
+                    .seconds = 12.5,
+                    .operation = "allreduce",
+                    .algorithm = "ring",
+                    .protocol = "simple",
+                    .number = 17,
+                    .channel = 1,
+                    .step = 4,
+                    .seen = 3,
+                    .wanted = 4}};
+  }
+  const JobNow program{.pid = 5000,
+                       .what = "python3",
+                       .seconds = 3,
+                       .answers = false,
+                       .ranks = {{.rank = 0, .host = node(1), .pid = 5001, .state = "R"}}};
+  const JobNow jobs[] = {job, program};
+  goldens.hold("job.txt", status_text(job));
+  goldens.hold("program.txt", status_text(program));
+  goldens.hold("jobs.txt", jobs_text(jobs));
+  goldens.hold("jobs.json", status_json(jobs));
+}
+
+}  // namespace golden_hosts_tests
