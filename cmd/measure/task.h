@@ -18,7 +18,7 @@ struct Launcher;
 }
 
 namespace collctl::base {
-class JsonRecord;
+class Record;
 }
 
 namespace collctl::cmd {
@@ -38,7 +38,7 @@ struct RankSettings {
   // travel.
   const kernels::cuda::Launcher* launcher = nullptr;
 };
-void fields(base::JsonRecord& io, RankSettings& settings);
+void fields(base::Record& io, RankSettings& settings);
 
 // --on-loss shrink: ranks that a job has lost for one reason.
 struct LostRanks {

@@ -1,11 +1,13 @@
 // Records by one description: what is written is read again, and mistakes are named.
-#include "base/json_record.h"
+#include "base/record.h"
 
+#include <functional>
 #include <limits>
 
+#include "base/format.h"
 #include "tests/catch.h"
 
-namespace json_record_tests {
+namespace base_record_tests {
 
 using namespace collctl;
 
@@ -36,12 +38,12 @@ struct Sample {
   std::string inner = "{}";
 };
 
-void fields(JsonRecord& io, Part& part) {
+void fields(Record& io, Part& part) {
   io.field("low", part.low);
   io.field("high", part.high);
 }
 
-void fields(JsonRecord& io, Sample& sample) {
+void fields(Record& io, Sample& sample) {
   io.field("flag", sample.flag);
   io.field("small", sample.small, -3, 7);
   io.field("port", sample.port);
@@ -148,11 +150,66 @@ TEST_CASE("json record: what is no object is refused, however deep or long") {
        {std::string(), std::string("{"), std::string("[]"), std::string("3"), json_of(full()) + "x",
         std::string(100000, '['), std::string("{\"a\":\xff}"),
         "{\"a\":" + std::string(50, '[') + std::string(50, ']') + "}",
-        "{\"a\":\"" + std::string(JsonRecord::kMostDocument, 'x') + "\"}"}) {
+        "{\"a\":\"" + std::string(Record::kMostDocument, 'x') + "\"}"}) {
     const auto read = record_of<Sample>(text);
     REQUIRE_FALSE(read.ok());
     CHECK(read.error().code == ErrorCode::usage);
   }
 }
 
-}  // namespace json_record_tests
+TEST_CASE("record: bytes have all that is in JSON, and nothing but all of it") {
+  for (const Sample& sample : {full(), Sample()}) {
+    const Bytes bytes = encoded(sample);
+    const auto back = decoded<Sample>(bytes, "sample");
+    REQUIRE(back.ok());
+    CHECK(json_of(*back) == json_of(sample));
+    CHECK(encoded(*back) == bytes);
+    for (size_t cut = 0; cut < bytes.size(); ++cut)
+      CHECK_FALSE(decoded<Sample>(ByteView(bytes).first(cut), "sample").ok());
+    Bytes longer = bytes;
+    longer.push_back(0);
+    const auto refused = decoded<Sample>(longer, "sample");
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code == ErrorCode::lost);
+    CHECK(refused.error().message ==
+          format("malformed sample of {} bytes (bytes behind its end)", longer.size()));
+  }
+  // As wide as the types are, the lowest byte first.
+  const Part part{-2, 0x0102};
+  CHECK(encoded(part) == Bytes{0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,  //
+                               2, 1, 0, 0, 0, 0, 0, 0});
+}
+
+TEST_CASE("record: bytes out of bounds are an error that names the field") {
+  const std::vector<std::pair<std::string, std::function<void(Sample&)>>> cases = {
+      {"small", [](Sample& bad) { bad.small = 8; }},
+      {"small", [](Sample& bad) { bad.small = -4; }},
+      {"figure", [](Sample& bad) { bad.figure = 1.5; }},
+      {"figure", [](Sample& bad) { bad.figure = std::numeric_limits<double>::quiet_NaN(); }},
+      {"text", [](Sample& bad) { bad.text = "123456789"; }},
+      {"colour", [](Sample& bad) { bad.colour = Colour(2); }},
+      {"by_number", [](Sample& bad) { bad.by_number = Colour(2); }},
+      {"parts", [](Sample& bad) { bad.parts.emplace_back(); }},
+      {"words", [](Sample& bad) { bad.words = {"abcde"}; }},
+      {"maybe", [](Sample& bad) { bad.maybe = 10; }}};
+  for (const auto& [name, change] : cases) {
+    Sample bad = full();
+    change(bad);
+    const auto read = decoded<Sample>(encoded(bad), "sample");
+    INFO(name);
+    REQUIRE_FALSE(read.ok());
+    CHECK(read.error().message.find("'" + name + "'") != std::string::npos);
+  }
+  // A flag is 0 or 1; a list has no more elements than there are bytes.
+  Bytes bytes = encoded(full());
+  bytes[0] = 2;
+  CHECK_FALSE(decoded<Sample>(bytes, "sample").ok());
+  std::vector<int> list;
+  const Bytes endless{0xff, 0xff, 0x0f, 0, 1, 0, 0, 0};
+  Record io{ByteView(endless)};
+  io.field("list", list);
+  CHECK_FALSE(io.status().ok());
+  CHECK(list.empty());
+}
+
+}  // namespace base_record_tests
