@@ -1,9 +1,11 @@
 #include "base/record.h"
 
+#include <algorithm>
 #include <bit>
 #include <nlohmann/json.hpp>
 
 #include "base/format.h"
+#include "base/socket.h"
 
 namespace collctl::base {
 namespace {
@@ -11,6 +13,12 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kMostDepth = 16;
+constexpr size_t kMostContexts = 64;  // of an error
+
+bool known_code(int32_t code) {
+  return (code >= int32_t(ErrorCode::failed) && code <= int32_t(ErrorCode::incomplete)) ||
+         code == int32_t(ErrorCode::defect) || code == int32_t(ErrorCode::interrupted);
+}
 
 }  // namespace
 
@@ -91,7 +99,7 @@ ByteView Record::text_of_bytes(const char* name, ByteView value, size_t most) {
 bool Record::has(const char* name, bool written) {
   if (in_bytes()) {
     field(name, written);
-    return written && !error_;
+    return written && going_on();
   }
   if (!reading()) return written;
   if (error_) return false;
@@ -100,7 +108,7 @@ bool Record::has(const char* name, bool written) {
 }
 
 bool Record::null(const char* name, bool written) {
-  if (in_bytes()) return has(name, written) || error_;
+  if (in_bytes()) return has(name, written) || !going_on();
   if (!reading()) {
     if (!written) return false;
     begin_value(name);
@@ -272,7 +280,7 @@ size_t Record::begin_list(const char* name, size_t size, size_t most) {
 }
 
 bool Record::element(size_t index) {
-  if (in_bytes()) return !error_;
+  if (in_bytes()) return going_on();
   in_list_ = !reading();
   if (!reading()) return true;
   if (error_) return false;
@@ -291,7 +299,7 @@ void Record::end_list() {
 bool Record::begin_object(const char* name) {
   if (in_bytes()) {
     if (++depth_ > kMostDepth) fail(name, format("at most {} objects in each other", kMostDepth));
-    return !error_;
+    return going_on();
   }
   if (!reading()) {
     begin_value(name);
@@ -331,6 +339,70 @@ Error malformed_record(const char* what, ByteView bytes, const Record& io) {
   const Status status = io.status();
   return {ErrorCode::lost, format("malformed {} of {} bytes ({})", what, bytes.size(),
                                   status ? "bytes behind its end" : status.error().message)};
+}
+
+void fields(Record& io, Address& address) {
+  const auto size_of = [](int family) {
+    return family == AF_INET ? sizeof(sockaddr_in) : family == AF_INET6 ? sizeof(sockaddr_in6) : 0;
+  };
+  const auto* const at = reinterpret_cast<const uint8_t*>(&address.storage);
+  Bytes bytes(at, at + size_of(address.family()));
+  io.field("address", bytes, sizeof(sockaddr_in6));
+  if (!io.reading()) return;
+  address = Address();
+  if (bytes.size() < sizeof(sa_family_t)) return;
+  std::memcpy(&address.storage, bytes.data(), bytes.size());
+  if (bytes.size() == size_of(address.family()))
+    address.length = socklen_t(bytes.size());
+  else
+    address = Address();
+}
+
+void fields(Record& io, Error& error) {
+  const auto text = [&](const char* name, std::string& value) {
+    std::string cut = value.substr(0, Record::kMostText);
+    io.field(name, cut);
+    if (io.reading()) value = std::move(cut);
+  };
+  auto code = int32_t(error.code);
+  io.field("code", code);
+  if (!known_code(code)) io.fail("code", "a known one");
+  if (io.reading()) error.code = ErrorCode(code);
+  io.number("cause", error.cause, kCauses);
+  io.field("rank", error.rank);
+  io.field("from", error.from);
+  io.field("awaited", error.awaited);
+  io.field("signal", error.signal);
+  text("message", error.message);
+  text("hint", error.hint);
+  text("host", error.host);
+  auto host_id = int32_t(error.host_id);
+  io.field("host_id", host_id);
+  if (io.reading()) error.host_id = HostId(host_id);
+  std::vector<std::string> contexts = error.contexts;
+  contexts.resize(std::min(contexts.size(), kMostContexts));
+  io.list(
+      "contexts", contexts, [&](std::string& each) { text("contexts", each); }, kMostContexts);
+  if (io.reading()) error.contexts = std::move(contexts);
+}
+
+Bytes encode_error(const Error& error) {
+  return encoded(error);
+}
+
+Error decode_error(ByteView bytes) {
+  Record io(bytes);
+  Error error;
+  fields(io, error);
+  return io.status() && io.rest().empty() ? error : malformed_record("error record", bytes, io);
+}
+
+Error brief_error(const Error& error, size_t most_text) {
+  Error brief = error;
+  brief.message = error.chain().substr(0, most_text);
+  brief.hint = error.hint.substr(0, most_text);
+  brief.contexts.clear();
+  return brief;
 }
 
 std::string indented_json(const std::string& text) {

@@ -30,6 +30,7 @@ class Record {
   static constexpr size_t kMostText = size_t(1) << 16;       // bytes of one text
   static constexpr size_t kMostEntries = size_t(1) << 20;    // of a list
   static constexpr double kAny = 1e300;
+  static constexpr double kAboveZero = std::numeric_limits<double>::min();
 
   // Writes into an object that was begun; `out` must outlive it.
   explicit Record(JsonWriter& out) : out_(&out) {}
@@ -168,6 +169,7 @@ class Record {
   void end_list();
   bool begin_object(const char* name);
   void end_object();
+  bool going_on() const { return !reading() || !error_; }
   bool in_bytes() const { return bytes_out_ != nullptr || bytes_in_; }
   // So many bytes of a number, little-endian; of what is read 0 after a mistake.
   uint64_t number_of_bytes(const char* name, uint64_t value, size_t bytes);
@@ -227,21 +229,35 @@ Bytes encoded(const T& record) {
 }
 Error malformed_record(const char* what, ByteView bytes, const Record& io);
 template <class T>
-Result<T> decoded(ByteView bytes, const char* what) {
+Result<T> decoded(ByteView bytes) {
   Record io(bytes);
   T record{};
   fields(io, record);
-  if (!io.status() || !io.rest().empty()) return malformed_record(what, bytes, io);
+  if (!io.status() || !io.rest().empty()) return malformed_record(T::kRecord, bytes, io);
   return record;
 }
+
+// An address that is none is read as one of length 0.
+struct Address;
+void fields(Record& io, Address& address);
+
+// An error for other processes: long texts and lists of contexts are cut. Malformed bytes are an
+// error of code lost that says so.
+void fields(Record& io, Error& error);
+Bytes encode_error(const Error& error);
+Error decode_error(ByteView bytes);
+// The same with its contexts in the message, and texts of at most so many bytes.
+Error brief_error(const Error& error, size_t most_text);
 
 // A document with a line for each value, its keys in the order of the alphabet.
 std::string indented_json(const std::string& text);
 
 }  // namespace collctl::base
 namespace collctl {
+using base::decode_error;
 using base::decoded;
 using base::described;
+using base::encode_error;
 using base::encoded;
 using base::json_of;
 using base::Record;

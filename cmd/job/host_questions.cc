@@ -11,7 +11,6 @@ namespace collctl::cmd {
 namespace {
 
 constexpr double kAskLeaveSeconds = 3;
-constexpr size_t kMostAnswerBytes = size_t{1} << 24;
 
 }  // namespace
 
@@ -70,13 +69,16 @@ void HostQuestions::take_answers(uint32_t number, std::vector<HostAnswer>& answe
     HostAnswer& answer = answers[size_t(i)];
     while (auto frame = link.take_frame()) {
       if (launcher::AgentFrame(frame->type) != launcher::AgentFrame::answer) continue;
-      ByteReader r(frame->payload);
-      if (r.get<uint32_t>() != number || answer.asked_ns == 0 || answer.text) continue;
-      const bool good = r.get<uint8_t>() != 0;
-      if (good)
-        answer.text.emplace(r.get_string(kMostAnswerBytes));
+      auto word = decoded<launcher::AgentAnswer>(frame->payload);
+      if (!word) {
+        link.reject(std::move(word.error()));
+        break;
+      }
+      if (word->number != number || answer.asked_ns == 0 || answer.text) continue;
+      if (word->error)
+        answer.text.emplace(std::move(*word->error));
       else
-        answer.text.emplace(launcher::decode_error(r.get_bytes()));
+        answer.text.emplace(std::move(word->text));
       answer.came_ns = base::wall_clock_ns();
       --open;
     }
@@ -96,10 +98,9 @@ Result<std::vector<HostAnswer>> HostQuestions::ask(const std::string& what, doub
     if (pool_->host(i).phase() != HostPhase::up) continue;
     const auto argument = question(i);
     if (!argument) continue;
-    ByteWriter w;
-    w.put(number).put_string(what).put_string(*argument);
     answers[size_t(i)].asked_ns = base::wall_clock_ns();
-    pool_->host(i).send(launcher::AgentFrame::ask, w.bytes());
+    pool_->host(i).send(launcher::AgentFrame::ask,
+                        encoded(launcher::AgentQuestion{number, what, *argument}));
     ++open;
   }
   // An agent that lives but does not answer is no reason to wait longer than for one that starts.

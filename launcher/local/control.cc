@@ -1,65 +1,17 @@
 #include "launcher/local/control.h"
 
-#include <algorithm>
-
 #include "base/format.h"
 #include "base/socket.h"
 
 namespace collctl::launcher {
 namespace {
 
-constexpr uint32_t kMaxContexts = 64;
 constexpr size_t kReadChunk = 64 << 10;
-
-bool known_code(int32_t code) {
-  for (const ErrorCode c :
-       {ErrorCode::failed, ErrorCode::usage, ErrorCode::unavailable, ErrorCode::launch,
-        ErrorCode::lost, ErrorCode::deadline, ErrorCode::bad_data, ErrorCode::incomplete,
-        ErrorCode::defect, ErrorCode::interrupted})
-    if (int32_t(c) == code) return true;
-  return false;
-}
 
 }  // namespace
 
 bool known_frame_type(uint16_t type) {
   return type >= uint16_t(FrameType::config) && type <= uint16_t(FrameType::relay);
-}
-
-Bytes encode_error(const Error& error) {
-  ByteWriter w;
-  w.put(int32_t(error.code)).put(int32_t(error.rank)).put(int32_t(error.from));
-  w.put(int32_t(error.awaited)).put(int32_t(error.signal)).put(uint8_t(error.cause));
-  w.put_string(error.message).put_string(error.hint).put_string(error.host);
-  w.put(int32_t(error.host_id));
-  const auto contexts = uint32_t(std::min<size_t>(error.contexts.size(), kMaxContexts));
-  w.put(contexts);
-  for (uint32_t i = 0; i < contexts; ++i) w.put_string(error.contexts[i]);
-  return w.take();
-}
-
-Error decode_error(ByteView bytes) {
-  ByteReader r(bytes);
-  Error error;
-  const auto code = r.get<int32_t>();
-  error.code = ErrorCode(code);
-  error.rank = r.get<int32_t>();
-  error.from = r.get<int32_t>();
-  error.awaited = r.get<int32_t>();
-  error.signal = r.get<int32_t>();
-  const auto cause = r.get<uint8_t>();
-  if (cause < base::kCauses) error.cause = Cause(cause);
-  error.message = r.get_string();
-  error.hint = r.get_string();
-  error.host = r.get_string();
-  error.host_id = HostId(r.get<int32_t>());
-  const auto contexts = r.get<uint32_t>();
-  for (uint32_t i = 0; i < contexts && i < kMaxContexts && r.ok(); ++i)
-    error.contexts.push_back(r.get_string());
-  if (!r.ok() || !r.at_end() || contexts > kMaxContexts || cause >= base::kCauses ||
-      !known_code(code))
-    return Error(ErrorCode::lost, format("malformed error record of {} bytes", bytes.size()));
-  return error;
 }
 
 Status FrameChannel::send(FrameType type, ByteView payload, Deadline deadline) {

@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/fd.h"
+#include "base/record.h"
 #include "base/result.h"
 #include "base/wait.h"
 #include "launcher/local/frame_parser.h"
@@ -40,9 +41,7 @@ struct Frame {
 
 bool known_frame_type(uint16_t type);
 
-Bytes encode_error(const Error& error);
-// Malformed bytes give an error of code defect that says so.
-Error decode_error(ByteView bytes);
+using base::decode_error, base::encode_error;
 
 class FrameChannel {
  public:

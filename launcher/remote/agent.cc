@@ -52,7 +52,7 @@ class Agent {
   Status start(const AgentStart& order);
   void report(const Event& event);
   void report_fed();
-  void answer(ByteReader& r);
+  void answer(ByteView payload);
   void beat();
   void orphan();
   void hear() { heard_until_ = Deadline::after_seconds(paused_ ? kPausedSeconds : heartbeat_s_); }
@@ -90,7 +90,7 @@ void Agent::greet() {
   if (const auto port = base::free_port()) hello.free_port = *port;
   const std::string word = format("\n{}frames\n", kAgentWord);
   queue_.insert(queue_.end(), word.begin(), word.end());
-  send(AgentFrame::hello, hello.encode());
+  send(AgentFrame::hello, encoded(hello));
 }
 
 // The launcher is gone, or wants to be: nothing of this job may stay.
@@ -154,7 +154,7 @@ void Agent::handle(const RawFrame& frame) {
   const auto known = [&](uint32_t rank) { return job_ && r.ok() && rank < uint32_t(job_->size()); };
   switch (AgentFrame(frame.type)) {
     case AgentFrame::start: {
-      auto order = AgentStart::decode(frame.payload);
+      auto order = decoded<AgentStart>(frame.payload);
       Status status = order ? start(*order) : Status(order.error());
       if (!status) {
         job_.reset();
@@ -226,7 +226,7 @@ void Agent::handle(const RawFrame& frame) {
       leaving_ = true;
       return;
     case AgentFrame::branch: {
-      auto order = BranchOrder::decode(frame.payload);
+      auto order = decoded<BranchOrder>(frame.payload);
       if (!order || branch_) return orphan();
       order->options.ssh.open = options_.open;
       branch_ = std::make_unique<Branch>(std::move(*order));
@@ -244,27 +244,24 @@ void Agent::handle(const RawFrame& frame) {
       if (!branch_ || !branch_->handle(frame)) orphan();
       return;
     case AgentFrame::ask:
-      return answer(r);
+      return answer(frame.payload);
     default:
       return orphan();  // whoever speaks there is no launcher of this version
   }
 }
 
-void Agent::answer(ByteReader& r) {
-  const auto number = r.get<uint32_t>();
-  const std::string what = r.get_string(256);
-  const std::string argument = r.get_string();
-  if (!r.ok() || !r.at_end()) return orphan();
-  Result<std::string> text = options_.answer ? options_.answer(what, argument)
-                                             : Error(ErrorCode::defect, "unknown question");
-  ByteWriter w;
-  w.put(number).put(uint8_t(text.ok()));
-  if (text) {
-    w.put_string(*text);
-  } else {
-    w.put_bytes(encode_error(text.error()));
-  }
-  send(AgentFrame::answer, w.bytes());
+void Agent::answer(ByteView payload) {
+  const auto question = decoded<AgentQuestion>(payload);
+  if (!question) return orphan();
+  const Result<std::string> text = options_.answer
+                                       ? options_.answer(question->what, question->argument)
+                                       : Error(ErrorCode::defect, "unknown question");
+  AgentAnswer answer{.number = question->number, .text = "", .error = {}};
+  if (text)
+    answer.text = *text;
+  else
+    answer.error = text.error();
+  send(AgentFrame::answer, encoded(answer));
 }
 
 Status Agent::start(const AgentStart& order) {
@@ -308,7 +305,7 @@ Status Agent::start(const AgentStart& order) {
   input_.assign(processes.size(), 0);
   fed_.assign(processes.size(), 0);
   for (int rank = 0; rank < job_->size(); ++rank) started.pids.push_back(job_->pid(rank));
-  send(AgentFrame::started, started.encode());
+  send(AgentFrame::started, encoded(started));
   return {};
 }
 

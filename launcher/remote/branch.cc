@@ -40,7 +40,7 @@ bool Branch::report_host(uint32_t host, const Send& send, const std::function<bo
   HostPhase& told = told_[host];
   const HostPhase phase = link.phase();
   if (told < HostPhase::up && link.times().up >= 0) {
-    const Bytes hello = link.hello().encode();
+    const Bytes hello = encoded(link.hello());
     send(AgentFrame::above,
          ByteWriter().put(host).put(uint16_t(AgentFrame::hello)).put_rest(hello).bytes());
     told = HostPhase::up;
@@ -62,7 +62,7 @@ bool Branch::report_host(uint32_t host, const Send& send, const std::function<bo
         // Without a host: it is this one's, whose name the other side of the branch knows.
         if (link.times().up >= 0 && pool_->absence_s() > 0) word.error = pool_->absence_error();
       }
-      send(AgentFrame::phase, with_host(host, word.encode()));
+      send(AgentFrame::phase, with_host(host, encoded(word)));
       told = phase;
       return true;
     }
@@ -78,7 +78,7 @@ void Branch::report(const Send& send, const std::function<bool()>& full) {
   for (uint32_t host = 0; !pool_ && host < hosts_; ++host) {
     if (told_[host] == HostPhase::failed) continue;
     send(AgentFrame::phase,
-         with_host(host, BranchPhase{HostPhase::failed, false, "", error_}.encode()));
+         with_host(host, encoded(BranchPhase{HostPhase::failed, false, "", error_})));
     told_[host] = HostPhase::failed;
   }
 }

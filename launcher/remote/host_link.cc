@@ -300,7 +300,7 @@ bool HostLink::hear(AgentFrame type, ByteView payload) {
     return true;
   }
   if (type == AgentFrame::phase) {
-    auto word = BranchPhase::decode(payload);
+    auto word = decoded<BranchPhase>(payload);
     if (word) hear_phase(std::move(*word));
     return word.ok();
   }

@@ -202,7 +202,7 @@ void HostPool::State::tend(Group& group) {
       order.hosts.push_back(at(i).spec());
       at(i).be_carried(head);
     }
-    head.send(AgentFrame::branch, order.encode());
+    head.send(AgentFrame::branch, encoded(order));
     group.told = true;
   }
   if (head.phase() > HostPhase::up)

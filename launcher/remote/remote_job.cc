@@ -87,7 +87,7 @@ void RemoteJob::State::order(int host, const RemoteStart& what) {
   order.data_address = pool->host(host).spec().address;
   order.heartbeat_s = what.heartbeat_s;
   order.grace_s = what.grace_s;
-  pool->host(host).send(AgentFrame::start, order.encode());
+  pool->host(host).send(AgentFrame::start, encoded(order));
 }
 
 Status RemoteJob::State::start(const RemoteStart& what, Deadline deadline, int wake_fd,
@@ -253,7 +253,7 @@ Status RemoteJob::State::handle_rank(int host, const RawFrame& frame, std::vecto
 Status RemoteJob::State::handle(int host, const RawFrame& frame, std::vector<Event>& events) {
   switch (AgentFrame(frame.type)) {
     case AgentFrame::started: {
-      COLL_ASSIGN(const AgentStarted word, AgentStarted::decode(frame.payload));
+      COLL_ASSIGN(const AgentStarted word, decoded<AgentStarted>(frame.payload));
       handle_started(host, word);
       return {};
     }

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/bytes.h"
+#include "base/record.h"
 
 namespace collctl::fuzz {
 
@@ -49,6 +49,16 @@ void survives(ByteView input, Decode decode) {
   const Bytes sent = first->encode();
   const auto second = decode(ByteView(sent));
   must(bool(second) && second->encode() == sent);
+}
+
+// The same of a record with a description.
+template <class T>
+void survives(ByteView input) {
+  const auto first = decoded<T>(input);
+  if (!first) return;
+  const Bytes sent = encoded(*first);
+  const auto second = decoded<T>(sent);
+  must(second.ok() && encoded(*second) == sent);
 }
 
 }  // namespace collctl::fuzz

@@ -16,15 +16,15 @@ namespace {
 void record(uint16_t type, ByteView payload) {
   switch (AgentFrame(type)) {
     case AgentFrame::hello:
-      return fuzz::survives(payload, AgentHello::decode);
+      return fuzz::survives<AgentHello>(payload);
     case AgentFrame::start:
-      return fuzz::survives(payload, AgentStart::decode);
+      return fuzz::survives<AgentStart>(payload);
     case AgentFrame::started:
-      return fuzz::survives(payload, AgentStarted::decode);
+      return fuzz::survives<AgentStarted>(payload);
     case AgentFrame::branch:
-      return fuzz::survives(payload, BranchOrder::decode);
+      return fuzz::survives<BranchOrder>(payload);
     case AgentFrame::phase:
-      return fuzz::survives(payload, BranchPhase::decode);
+      return fuzz::survives<BranchPhase>(payload);
     case AgentFrame::refused: {
       const Bytes sent = encode_error(decode_error(payload));
       return fuzz::must(encode_error(decode_error(sent)) == sent);

@@ -23,6 +23,7 @@ struct Part {
   uint64_t high = 0;
 };
 struct Sample {
+  static constexpr const char* kRecord = "sample";
   bool flag = false;
   int small = 0;
   uint16_t port = 0;
@@ -160,15 +161,15 @@ TEST_CASE("json record: what is no object is refused, however deep or long") {
 TEST_CASE("record: bytes have all that is in JSON, and nothing but all of it") {
   for (const Sample& sample : {full(), Sample()}) {
     const Bytes bytes = encoded(sample);
-    const auto back = decoded<Sample>(bytes, "sample");
+    const auto back = decoded<Sample>(bytes);
     REQUIRE(back.ok());
     CHECK(json_of(*back) == json_of(sample));
     CHECK(encoded(*back) == bytes);
     for (size_t cut = 0; cut < bytes.size(); ++cut)
-      CHECK_FALSE(decoded<Sample>(ByteView(bytes).first(cut), "sample").ok());
+      CHECK_FALSE(decoded<Sample>(ByteView(bytes).first(cut)).ok());
     Bytes longer = bytes;
     longer.push_back(0);
-    const auto refused = decoded<Sample>(longer, "sample");
+    const auto refused = decoded<Sample>(longer);
     REQUIRE_FALSE(refused.ok());
     CHECK(refused.error().code == ErrorCode::lost);
     CHECK(refused.error().message ==
@@ -195,7 +196,7 @@ TEST_CASE("record: bytes out of bounds are an error that names the field") {
   for (const auto& [name, change] : cases) {
     Sample bad = full();
     change(bad);
-    const auto read = decoded<Sample>(encoded(bad), "sample");
+    const auto read = decoded<Sample>(encoded(bad));
     INFO(name);
     REQUIRE_FALSE(read.ok());
     CHECK(read.error().message.find("'" + name + "'") != std::string::npos);
@@ -203,7 +204,7 @@ TEST_CASE("record: bytes out of bounds are an error that names the field") {
   // A flag is 0 or 1; a list has no more elements than there are bytes.
   Bytes bytes = encoded(full());
   bytes[0] = 2;
-  CHECK_FALSE(decoded<Sample>(bytes, "sample").ok());
+  CHECK_FALSE(decoded<Sample>(bytes).ok());
   std::vector<int> list;
   const Bytes endless{0xff, 0xff, 0x0f, 0, 1, 0, 0, 0};
   Record io{ByteView(endless)};

@@ -86,8 +86,8 @@ class AgentProcess {
     order.bind_to = "none";
     order.heartbeat_s = heartbeat_s;
     order.grace_s = grace_s;
-    send(AgentFrame::start, order.encode());
-    const auto word = AgentStarted::decode(expect(AgentFrame::started).payload);
+    send(AgentFrame::start, encoded(order));
+    const auto word = decoded<AgentStarted>(expect(AgentFrame::started).payload);
     REQUIRE(word.ok());
     REQUIRE(word->pids.size() == scripts.size());
     return word->pids;
@@ -331,7 +331,7 @@ TEST_CASE("ranks that cannot be started are refused, with none left") {
   order.ranks[0].argv = {"sleep", "300"};
   order.ranks[1].argv = {"no-such-program-anywhere"};
   order.bind_to = "none";
-  agent.send(AgentFrame::start, order.encode());
+  agent.send(AgentFrame::start, encoded(order));
   const Error e = decode_error(agent.expect(AgentFrame::refused).payload);
   CHECK(e.code == ErrorCode::launch);
   CHECK(e.rank == 1);
@@ -341,14 +341,12 @@ TEST_CASE("ranks that cannot be started are refused, with none left") {
 TEST_CASE("the agent answers questions and drops nonsense") {
   {
     AgentProcess agent;
-    ByteWriter ask;
-    ask.put(uint32_t(5)).put_string("echo").put_string("text");
-    agent.send(AgentFrame::ask, ask.bytes());
-    const RawFrame answer = agent.expect(AgentFrame::answer);
-    ByteReader r(answer.payload);
-    CHECK(r.get<uint32_t>() == 5);
-    CHECK(r.get<uint8_t>() == 1);
-    CHECK(r.get_string() == "text");
+    agent.send(AgentFrame::ask, encoded(AgentQuestion{5, "echo", "text"}));
+    const auto answer = decoded<AgentAnswer>(agent.expect(AgentFrame::answer).payload);
+    REQUIRE(answer.ok());
+    CHECK(answer->number == 5);
+    CHECK_FALSE(answer->error);
+    CHECK(answer->text == "text");
   }
   {
     AgentProcess agent;
@@ -398,20 +396,21 @@ TEST_CASE("cut and random records are errors, never more") {
   start.ranks.resize(3);
   start.ranks[1].argv = {"a", "b"};
   start.environment = {"A=b"};
-  const Bytes whole = start.encode();
-  REQUIRE(AgentStart::decode(whole).ok());
-  for (size_t n = 0; n < whole.size(); ++n) CHECK_FALSE(AgentStart::decode({whole.data(), n}).ok());
+  const Bytes whole = encoded(start);
+  REQUIRE(decoded<AgentStart>(whole).ok());
+  for (size_t n = 0; n < whole.size(); ++n)
+    CHECK_FALSE(decoded<AgentStart>({whole.data(), n}).ok());
   uint32_t seed = 12345;
   for (int i = 0; i < 20000; ++i) {
     Bytes noise(i % 64);
     for (uint8_t& b : noise) b = uint8_t((seed = seed * 1664525 + 1013904223) >> 24);
-    static_cast<void>(AgentStart::decode(noise));
+    static_cast<void>(decoded<AgentStart>(noise));
     static_cast<void>(AgentHello::decode(noise));
-    static_cast<void>(AgentStarted::decode(noise));
+    static_cast<void>(decoded<AgentStarted>(noise));
   }
   AgentHello other;
   other.version = kAgentVersion + 1;
-  const auto refused = AgentHello::decode(other.encode());
+  const auto refused = AgentHello::decode(encoded(other));
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.error().hint.find("--stage") != std::string::npos);
 }

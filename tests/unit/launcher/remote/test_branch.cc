@@ -71,7 +71,7 @@ int count(const std::vector<Heard>& heard, AgentFrame type, HostPhase phase) {
   for (const Heard& h : heard)
     if (h.type == type && type == AgentFrame::above)
       ++n;
-    else if (h.type == type && BranchPhase::decode(h.rest)->phase == phase)
+    else if (h.type == type && decoded<BranchPhase>(h.rest)->phase == phase)
       ++n;
   return n;
 }
@@ -96,35 +96,35 @@ BranchOrder here() {
 }  // namespace
 
 TEST_CASE("an order of a branch arrives as it was given, and no part of it alone") {
-  const Bytes wire = some_order().encode();
-  const auto order = BranchOrder::decode(wire);
+  const Bytes wire = encoded(some_order());
+  const auto order = decoded<BranchOrder>(wire);
   REQUIRE(order.ok());
-  CHECK(order->encode() == wire);
+  CHECK(encoded(*order) == wire);
   CHECK(order->hosts[1].jump == "gate");
   CHECK(order->hosts[1].id == HostId{41});
   CHECK(order->options.ssh.connect_timeout_s == 2.5);
   for (size_t n = 0; n < wire.size(); ++n)
-    CHECK_FALSE(BranchOrder::decode(ByteView(wire).first(n)).ok());
+    CHECK_FALSE(decoded<BranchOrder>(ByteView(wire).first(n)).ok());
   BranchOrder flat = some_order();
   flat.options.tree_width = 0;
-  CHECK_FALSE(BranchOrder::decode(flat.encode()).ok());
+  CHECK_FALSE(decoded<BranchOrder>(encoded(flat)).ok());
 }
 
 TEST_CASE("a word about a carried host has an error when it failed, and only then") {
   Error e(ErrorCode::launch, "no answer", "look");
   e.host = "node09";
-  const auto decoded = [](const BranchPhase& word) { return BranchPhase::decode(word.encode()); };
-  const auto failed = decoded({HostPhase::failed, true, "libssh2", e});
+  const auto sent = [](const BranchPhase& word) { return decoded<BranchPhase>(encoded(word)); };
+  const auto failed = sent({HostPhase::failed, true, "libssh2", e});
   REQUIRE(failed.ok());
   CHECK(failed->deeper);
   CHECK(failed->client == "libssh2");
   CHECK(failed->error->host == "node09");
   CHECK(failed->error->hint == "look");
-  CHECK(decoded({HostPhase::staging, false, "", {}})->phase == HostPhase::staging);
-  CHECK_FALSE(decoded({HostPhase::failed, false, "", {}}).ok());
-  CHECK_FALSE(decoded({HostPhase::staging, false, "", e}).ok());
-  CHECK_FALSE(decoded({HostPhase::up, false, "", {}}).ok());
-  CHECK_FALSE(decoded({HostPhase(77), false, "", {}}).ok());
+  CHECK(sent({HostPhase::staging, false, "", {}})->phase == HostPhase::staging);
+  CHECK_FALSE(sent({HostPhase::failed, false, "", {}}).ok());
+  CHECK_FALSE(sent({HostPhase::staging, false, "", e}).ok());
+  CHECK_FALSE(sent({HostPhase::up, false, "", {}}).ok());
+  CHECK_FALSE(sent({HostPhase(77), false, "", {}}).ok());
 }
 
 TEST_CASE("carried agents are greeted for, dismissed and let go one by one") {
@@ -168,7 +168,7 @@ TEST_CASE("an order that cannot be followed is said of each host") {
   std::vector<Heard> heard;
   drive(branch, heard, [&] { return heard.size() == 2; });
   CHECK(heard[1].host == 1);
-  const auto word = BranchPhase::decode(heard[1].rest);
+  const auto word = decoded<BranchPhase>(heard[1].rest);
   REQUIRE(word.ok());
   CHECK(word->error->code == ErrorCode::usage);
   CHECK(word->error->message.find("shells treat specially") != std::string::npos);

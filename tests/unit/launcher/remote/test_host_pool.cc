@@ -24,7 +24,7 @@ __attribute__((constructor)) void be_a_silent_agent() {
   const std::string line{std::istreambuf_iterator<char>(file), {}};
   if (line.find(std::string(1, '\0') + kAgentCommand + '\0') == std::string::npos) return;
   Bytes wire;
-  append_frame(wire, uint16_t(AgentFrame::hello), AgentHello().encode());
+  append_frame(wire, uint16_t(AgentFrame::hello), encoded(AgentHello()));
   const std::string said =
       std::string(kAgentWord) + "frames\n" + std::string(wire.begin(), wire.end());
   bool heard = ::write(STDOUT_FILENO, said.data(), said.size()) == ssize_t(said.size());
