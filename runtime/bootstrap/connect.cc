@@ -10,6 +10,25 @@ namespace collctl::runtime {
 
 using namespace boot;
 
+namespace {
+
+// What every rank learns of every other.
+struct TableEntry {
+  static constexpr const char* kRecord = "entry in the table of ranks";
+  Roster::Member member;
+  uint64_t task = 0;  // its hash
+};
+void fields(Record& io, TableEntry& entry) {
+  io.field("address", entry.member.address);
+  io.field("host", entry.member.host, kMaxHostName);
+  io.field("nonce", entry.member.fd_socket.nonce);
+  io.field("path", entry.member.fd_socket.path, kMaxFdSocketPath);
+  io.field("task", entry.task);
+  if (io.reading() && entry.member.address.length == 0) io.fail("address", "one of a socket");
+}
+
+}  // namespace
+
 // One connection this rank opens. A peer that cannot be reached is tried a few times more: for a
 // dead one that costs little, for one whose host is short of ports or memory it helps.
 struct Bootstrap::State::Joining::Outgoing {
@@ -25,7 +44,7 @@ struct Bootstrap::State::Joining::Outgoing {
     if (!connector) {
       COLL_ASSIGN(connector,
                   base::AuthConnector::start(to->address, secret,
-                                             PeerGreeting{purpose, rank, to->rank}.encode()));
+                                             encoded(PeerGreeting{purpose, rank, to->rank})));
     }
     Result<bool> finished = connector->progress();
     if (!finished && !connector->connected() && tries_left-- > 0) {
@@ -134,24 +153,17 @@ Status Bootstrap::State::Joining::connect_all(Service& service, std::vector<Outg
 
 Status Bootstrap::State::Joining::exchange_table() {
   const Roster::Member& self = s_.roster.members[size_t(rank())];
-  ByteWriter w;
-  self.address.write(w);
-  w.put_string(self.host.substr(0, kMaxHostName)).put(self.fd_socket.nonce);
-  w.put_string(self.fd_socket.path);
-  w.put(hash_text(s_.options.task));
+  TableEntry mine{self, hash_text(s_.options.task)};
+  mine.member.host.resize(std::min(self.host.size(), kMaxHostName));
   tasks_.resize(s_.roster.members.size());
   COLL_TRY(s_.gathering.gather(
-      w.bytes(), deadline(), "bootstrap: exchange of addresses",
-      [this](int of, ByteView entry) -> Status {
-        ByteReader r(entry);
-        Roster::Member& m = s_.roster.members[size_t(of)];
-        m.address = Address::read(r);
-        m.host = r.get_string(kMaxHostName);
-        m.fd_socket.nonce = r.get<uint64_t>();
-        m.fd_socket.path = r.get_string(kMaxFdSocketPath);
-        tasks_[size_t(of)] = r.get<uint64_t>();
-        if (!r.ok() || m.address.length == 0)
+      encoded(mine), deadline(), "bootstrap: exchange of addresses",
+      [this](int of, ByteView bytes) -> Status {
+        auto entry = decoded<TableEntry>(bytes);
+        if (!entry)
           return Error(ErrorCode::defect, "malformed entry in the table of ranks").blame(of);
+        s_.roster.members[size_t(of)] = std::move(entry->member);
+        tasks_[size_t(of)] = entry->task;
         return {};
       }));
   // Everybody is connected now: the ring's control connections take over from the root.

@@ -30,7 +30,7 @@ Status decline_start(const UniqueId& id, int rank, int size, const std::string& 
   d.why.within(format("{} could not start", rank_text(rank, host)));
   const std::string what = "bootstrap: decline at the root";
   base::Session session;
-  auto fd = base::auth_connect(id.root_address(), id.secret, d.encode(), deadline, {}, cancelled,
+  auto fd = base::auth_connect(id.root_address(), id.secret, encoded(d), deadline, {}, cancelled,
                                &session);
   if (!fd) return std::move(fd.error().within(what));
   SealedFd line(std::move(*fd), session);
@@ -47,7 +47,7 @@ Status decline_start(const UniqueId& id, int rank, int size, const std::string& 
 }
 
 void BootstrapRoot::State::decline(base::Accepted caller) {
-  auto d = Decline::decode(caller.greeting);
+  auto d = decoded<Decline>(caller.greeting);
   if (!d) {
     COLL_WARN("bootstrap root: rejected {}: its message is malformed", caller.from.text());
     return;

@@ -76,7 +76,7 @@ Status Bootstrap::State::Joining::check_in() {
   const Address at = root().root_address();
   base::Cancel* const off = s_.options.cancel.get();
   base::Session session;
-  auto connected = base::auth_connect(at, root().secret, c.encode(), deadline(), {},
+  auto connected = base::auth_connect(at, root().secret, encoded(c), deadline(), {},
                                       off == nullptr ? nullptr : off->word(), &session);
   // Who lacks descriptors can still decline: with those that its start gives back.
   if (s_.options.checks_in && (connected || connected.error().code != ErrorCode::unavailable))
@@ -115,7 +115,7 @@ Result<bool> Bootstrap::State::Joining::obey(const Frame& frame) {
     return false;
   }
   if (frame.type != FrameType::place) return false;
-  const auto p = Place::decode(frame.payload);
+  const auto p = decoded<Place>(frame.payload);
   if (!p) return Error(ErrorCode::defect, "the bootstrap root sent a malformed place");
   place_ = *p;
   for (const RankAt* at : {&place_.next, &place_.previous, &place_.parent})
@@ -141,14 +141,13 @@ Result<bool> Bootstrap::State::Joining::read_line() {
 
 // The root hung up before (it had no descriptors left) and now brings the frame in its greeting.
 Result<bool> Bootstrap::State::Joining::read_call(ByteView greeting) {
-  const auto g = PeerGreeting::decode(greeting);
+  const auto g = decoded<PeerGreeting>(greeting);
   if (!g || g->purpose != Purpose::call || g->to != rank()) return false;
-  ByteReader r(greeting.subspan(PeerGreeting{}.encode().size()));
-  ByteReader inner(r.get_bytes(base::kMaxGreeting));
+  ByteReader r(g->frame);
   Frame frame;
-  frame.type = inner.get<FrameType>();
-  const ByteView payload = inner.get_bytes(base::kMaxGreeting);
-  if (!r.ok() || !inner.ok()) return false;
+  frame.type = r.get<FrameType>();
+  const ByteView payload = r.get_bytes(base::kMaxGreeting);
+  if (!r.ok()) return false;
   frame.payload.assign(payload.begin(), payload.end());
   return obey(frame);
 }
@@ -158,7 +157,7 @@ Status Bootstrap::State::Joining::cancelled() {
   const auto why = s_.options.cancel ? s_.options.cancel->why() : std::nullopt;
   if (!why) return {};
   const Error told = start_aborted(*why, rank(), s_.options.host);
-  if (line_ && !send_frame(line_, FrameType::failure, encode_error(told)))
+  if (line_ && !send_frame(line_, FrameType::failure, encode_brief(told)))
     COLL_INFO(bootstrap, "rank {}: its root was already gone", rank());
   return *why;
 }

@@ -16,7 +16,7 @@ constexpr uint64_t kLocalTag = uint64_t(1) << 63;
 Result<DataLink*> Messages::link_to(int peer, Deadline deadline, const std::string& what) {
   std::unique_ptr<DataLink>& slot = outgoing_[peer];
   if (slot && slot->open()) return slot.get();
-  const Bytes greeting = PeerGreeting{Purpose::message, roster_.rank, peer}.encode();
+  const Bytes greeting = encoded(PeerGreeting{Purpose::message, roster_.rank, peer});
   auto started =
       base::AuthConnector::start(roster_.members[size_t(peer)].address, secret_, greeting);
   const Roster::Member& at = roster_.members[size_t(peer)];

@@ -137,7 +137,7 @@ Status BootstrapRoot::State::adopt_job(const CheckIn& c) {
 }
 
 void BootstrapRoot::State::check_in(base::Accepted caller) {
-  const auto c = CheckIn::decode(caller.greeting);
+  const auto c = decoded<CheckIn>(caller.greeting);
   if (!c) {
     COLL_WARN("bootstrap root: rejected {}: its check-in is malformed", caller.from.text());
     return refuse(SealedFd(std::move(caller)),
@@ -194,7 +194,7 @@ void BootstrapRoot::State::check_in(base::Accepted caller) {
 
 void BootstrapRoot::State::refuse(SealedFd fd, const Error& why) {
   // A caller that hung up meanwhile no longer needs the reason.
-  if (!send_frame(fd, FrameType::failure, encode_error(why)))
+  if (!send_frame(fd, FrameType::failure, encode_brief(why)))
     COLL_INFO(bootstrap, "bootstrap root: a refused rank was already gone");
 }
 
@@ -238,7 +238,7 @@ void BootstrapRoot::State::fail(Error why) {
   if (phase == Phase::failed) return;
   phase = Phase::failed;
   verdict = std::move(why);
-  const Bytes payload = encode_error(verdict);
+  const Bytes payload = encode_brief(verdict);
   untold = size;
   for (const auto& line : lines)
     if (line) {

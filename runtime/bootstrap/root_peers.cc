@@ -18,7 +18,7 @@ void BootstrapRoot::State::place_all() {
     const int rank = line->rank, parent = tree_parent(rank, groups, size);
     const Place place{at((rank + 1) % size), at((rank + size - 1) % size),
                       parent < 0 ? RankAt{} : at(parent)};
-    tell(*line, FrameType::place, place.encode());
+    tell(*line, FrameType::place, encoded(place));
   }
 }
 
@@ -27,11 +27,7 @@ void BootstrapRoot::State::drive_calls() {
   while (calls.size() < kCallsAtOnce && !calls_due.empty()) {
     auto [rank, frame] = std::move(calls_due.back());
     calls_due.pop_back();
-    ByteWriter w;
-    w.put_bytes(frame);
-    Bytes greeting = PeerGreeting{Purpose::call, 0, rank}.encode();
-    const Bytes wrapped = w.take();
-    greeting.insert(greeting.end(), wrapped.begin(), wrapped.end());
+    const Bytes greeting = encoded(PeerGreeting{Purpose::call, 0, rank, std::move(frame)});
     auto started =
         base::AuthConnector::start(lines[size_t(rank - first)]->calls, options.secret, greeting);
     if (started)
@@ -57,14 +53,14 @@ void BootstrapRoot::State::drive_calls() {
 }
 
 void BootstrapRoot::State::welcome_root(base::Accepted caller) {
-  const auto g = PeerGreeting::decode(caller.greeting);
+  const auto g = decoded<PeerGreeting>(caller.greeting);
   if (!g || peers.size() >= kMaxRoots) {
     COLL_WARN("bootstrap root: rejected {}: not a root of this job", caller.from.text());
     return;
   }
   peers.push_back({SealedFd(std::move(caller)), {}, {}});
   if (phase != Phase::failed) return;
-  if (!send_frame(peers.back().fd, FrameType::failure, encode_error(verdict))) peers.pop_back();
+  if (!send_frame(peers.back().fd, FrameType::failure, encode_brief(verdict))) peers.pop_back();
 }
 
 // Elsewhere than at the first root: reach it as soon as it is known, report when complete.
@@ -76,7 +72,7 @@ void BootstrapRoot::State::advance_roots() {
     for (int g = 1; g < int(roots.size()); ++g)
       for (const Peer& peer : peers)
         if (peer.report && peer.report->index == g) leaders.push_back(peer.report->leader);
-    const Bytes payload = encode_ranks(leaders);
+    const Bytes payload = encoded(Leaders{leaders});
     for (Peer& peer : peers)
       if (peer.fd && !send_frame(peer.fd, FrameType::leaders, payload)) peer.fd.reset();
     return place_all();
@@ -84,7 +80,7 @@ void BootstrapRoot::State::advance_roots() {
   if (seeks_first() && !to_first) {
     // One that is not there yet is tried again by the next turns; the last word is the deadline's.
     auto started = base::AuthConnector::start(roots[0], options.secret,
-                                              PeerGreeting{Purpose::root, index, 0}.encode());
+                                              encoded(PeerGreeting{Purpose::root, index, 0}));
     if (started) to_first = std::move(*started);
   }
   if (to_first) {
@@ -97,7 +93,7 @@ void BootstrapRoot::State::advance_roots() {
   if (phase == Phase::complete && !reported) report_to_first();
   if (phase == Phase::failed && !peers.empty() && !reported && peers.front().fd) {
     reported = true;
-    if (!send_frame(peers.front().fd, FrameType::failure, encode_error(verdict)))
+    if (!send_frame(peers.front().fd, FrameType::failure, encode_brief(verdict)))
       peers.front().fd.reset();
   }
 }
@@ -111,7 +107,7 @@ void BootstrapRoot::State::report_to_first() {
   GroupReport report{index, size, checked_in, checked_in == end - first, missing(), {}};
   if (report.complete) report.leader = at(first);
   reported = true;
-  if (!send_frame(peers.front().fd, FrameType::report, report.encode())) peers.front().fd.reset();
+  if (!send_frame(peers.front().fd, FrameType::report, encoded(report))) peers.front().fd.reset();
 }
 
 void BootstrapRoot::State::read_peer(Peer& peer) {
@@ -119,7 +115,7 @@ void BootstrapRoot::State::read_peer(Peer& peer) {
   while (auto frame = peer.reader.next()) {
     if (frame->type == FrameType::failure) fail(decode_error(frame->payload));
     if (frame->type == FrameType::report && index == 0) {
-      peer.report = GroupReport::decode(frame->payload);
+      if (auto report = decoded<GroupReport>(frame->payload)) peer.report = std::move(*report);
       if (peer.report && size != 0 && peer.report->size != size)
         fail(Error(ErrorCode::usage,
                    format("the ranks of root {} report a job of {} ranks, those of root 0 "
@@ -128,8 +124,9 @@ void BootstrapRoot::State::read_peer(Peer& peer) {
                    "start all ranks with the same number of ranks"));
     }
     if (frame->type == FrameType::leaders && index > 0 && phase == Phase::complete)
-      if (auto ranks = decode_ranks(frame->payload); ranks && ranks->size() == roots.size()) {
-        leaders = std::move(*ranks);
+      if (auto word = decoded<Leaders>(frame->payload);
+          word && word->ranks.size() == roots.size()) {
+        leaders = std::move(word->ranks);
         place_all();
       }
   }

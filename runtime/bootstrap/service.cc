@@ -33,6 +33,15 @@ void drain(const Fd& event) {
   }
 }
 
+struct Notice {
+  static constexpr const char* kRecord = "notice of an abort";
+  AbortNotice told;
+};
+void fields(Record& io, Notice& notice) {
+  io.field("origin", notice.told.origin);
+  io.field("error", notice.told.error);
+}
+
 }  // namespace
 
 void Service::signal(const Fd& event) {
@@ -186,7 +195,7 @@ void Service::handle_ready(const std::vector<pollfd>& fds) {
 
 void Service::accept_peers() {
   while (auto caller = listener_->next()) {
-    const auto g = PeerGreeting::decode(caller->greeting);
+    const auto g = decoded<PeerGreeting>(caller->greeting);
     bool welcome = g && g->to == rank_ && g->from >= 0 && g->from < size_ && g->from != rank_;
     if (welcome && (g->purpose == Purpose::control || g->purpose == Purpose::ring))
       welcome = g->from == (rank_ + size_ - 1) % size_;
@@ -221,9 +230,8 @@ void Service::read_control(Side side) {
       c.bye = true;
       signal(news_);
     } else if (frame->type == FrameType::notice) {
-      ByteReader r(frame->payload);
-      const int origin = r.get<int>();
-      raise({origin, decode_error(r.get_bytes())}, side);
+      auto notice = decoded<Notice>(frame->payload);
+      raise(notice ? std::move(notice->told) : AbortNotice{c.peer.rank, notice.error()}, side);
     }
   }
   if (state) return;
@@ -269,17 +277,16 @@ void Service::raise(AbortNotice notice, int from_side) {
   for (const Side side : {kNext, kPrevious})
     if (side != from_side && control_[side].fd && !control_[side].bye) send_notice(side);
   // During start-up the ring is not closed yet, so the root spreads it.
-  if (root_line_ && !send_frame(root_line_, FrameType::failure, encode_error(notice_->error)))
+  if (root_line_ && !send_frame(root_line_, FrameType::failure, encode_brief(notice_->error)))
     close_root();
   signal(news_);
   signal(work_);
 }
 
 void Service::send_notice(Side side) {
-  ByteWriter w;
-  w.put(notice_->origin).put_bytes(encode_error(notice_->error));
+  const Bytes notice = encoded(Notice{{notice_->origin, brief_error(notice_->error)}});
   // A neighbour that cannot take it is lost itself; its other neighbour brings the notice round.
-  if (!send_frame(control_[side].fd, FrameType::notice, w.bytes()))
+  if (!send_frame(control_[side].fd, FrameType::notice, notice))
     COLL_INFO(bootstrap, "rank {}: cannot notify rank {}", rank_, control_[side].peer.rank);
 }
 

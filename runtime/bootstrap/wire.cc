@@ -7,195 +7,112 @@
 namespace collctl::runtime::boot {
 namespace {
 
-constexpr uint32_t kProtocol = 3;
+constexpr uint32_t kProtocol = 4;
 constexpr size_t kMaxText = 4096;
+constexpr size_t kMostMissing = 1024;
 constexpr size_t kMaxDeclineText = 1536;  // message and hint share one greeting
 
-std::string cut(const std::string& text, size_t at_most) {
-  return text.size() <= at_most ? text : text.substr(0, at_most);
+// The purpose and this protocol; of what is read nothing else will do.
+void opening(Record& io, Purpose purpose) {
+  auto word = uint32_t(purpose), protocol = kProtocol;
+  io.field("purpose", word, word, word);
+  io.field("protocol", protocol, kProtocol, kProtocol);
 }
 
-bool rank_in(int rank, int size) {
-  return rank >= 0 && rank < size;
+void host_field(Record& io, std::string& host) {
+  std::string name = host.substr(0, kMaxHostName);
+  io.field("host", name, kMaxHostName);
+  if (io.reading()) host = std::move(name);
+}
+
+void rank_fields(Record& io, int& rank, int& size) {
+  io.field("rank", rank);
+  io.field("size", size, 1, kMaxRanks);
+}
+
+// Places and waits are those of this process: to another they mean something else.
+Error folded(const Error& error, size_t most_text) {
+  Error brief = base::brief_error(error, most_text);
+  brief.host.resize(std::min(brief.host.size(), kMaxHostName));
+  brief.host_id = HostId::none;
+  brief.awaited = -1;
+  return brief;
 }
 
 }  // namespace
 
 uint32_t purpose_of(ByteView greeting) {
-  ByteReader r(greeting);
-  const auto purpose = r.get<uint32_t>();
-  const auto protocol = r.get<uint32_t>();
-  return r.ok() && protocol == kProtocol ? purpose : 0;
+  Record io(greeting);
+  uint32_t purpose = 0, protocol = 0;
+  io.field("purpose", purpose);
+  io.field("protocol", protocol, kProtocol, kProtocol);
+  return io.status() ? purpose : 0;
 }
 
-Bytes CheckIn::encode() const {
-  ByteWriter w;
-  w.put(Purpose::check_in).put(kProtocol).put(rank).put(size).put(root_index);
-  w.put(uint32_t(roots.size()));
-  for (const Address& root : roots) root.write(w);
-  w.put_string(cut(host, kMaxHostName));
-  peers.write(w);
-  calls.write(w);
-  w.put(remaining_ms);
-  return w.take();
+void fields(Record& io, CheckIn& c) {
+  opening(io, Purpose::check_in);
+  rank_fields(io, c.rank, c.size);
+  io.field("root_index", c.root_index);
+  io.field("roots", c.roots, kMaxRoots);
+  host_field(io, c.host);
+  io.field("peers", c.peers);
+  io.field("calls", c.calls);
+  io.field("remaining_ms", c.remaining_ms);
+  if (!io.reading()) return;
+  c.remaining_ms = std::clamp<int64_t>(c.remaining_ms, 0, 7 * 86'400'000);
+  if (c.root_index < 0 || c.root_index >= int(c.roots.size())) io.fail("root_index", "a root's");
+  if (c.peers.length == 0 || c.calls.length == 0) io.fail("peers", "two addresses");
 }
 
-std::optional<CheckIn> CheckIn::decode(ByteView greeting) {
-  if (purpose_of(greeting) != uint32_t(Purpose::check_in)) return std::nullopt;
-  ByteReader r(greeting.subspan(8));
-  CheckIn c;
-  c.rank = r.get<int>();
-  c.size = r.get<int>();
-  c.root_index = r.get<int>();
-  const auto roots = r.get<uint32_t>();
-  if (roots < 1 || roots > kMaxRoots) return std::nullopt;
-  for (uint32_t i = 0; i < roots; ++i) c.roots.push_back(Address::read(r));
-  c.host = r.get_string(kMaxHostName);
-  c.peers = Address::read(r);
-  c.calls = Address::read(r);
-  c.remaining_ms = std::clamp<int64_t>(r.get<int64_t>(), 0, 7 * 86'400'000);
-  if (!r.ok() || c.size < 1 || c.size > kMaxRanks || !rank_in(c.root_index, int(roots)) ||
-      c.peers.length == 0 || c.calls.length == 0)
-    return std::nullopt;
-  return c;
+void fields(Record& io, Decline& d) {
+  opening(io, Purpose::decline);
+  rank_fields(io, d.rank, d.size);
+  Error why = folded(d.why, kMaxDeclineText);
+  io.field("why", why);
+  if (io.reading()) d.why = std::move(why);
+  if (d.rank < 0 || d.rank >= d.size) io.fail("rank", "one of the job");
 }
 
-Bytes Decline::encode() const {
-  Error told = why;
-  told.contexts.clear();
-  told.message = cut(why.chain(), kMaxDeclineText);
-  told.hint = cut(why.hint, kMaxDeclineText);
-  ByteWriter w;
-  w.put(Purpose::decline).put(kProtocol).put(rank).put(size).put_bytes(encode_error(told));
-  return w.take();
+void fields(Record& io, PeerGreeting& g) {
+  if (io.reading()) g.purpose = Purpose(purpose_of(io.rest()));
+  opening(io, g.purpose);
+  io.field("from", g.from);
+  io.field("to", g.to);
+  io.field("frame", g.frame, base::kMaxGreeting);
+  if (g.purpose < Purpose::root || g.purpose > Purpose::message)
+    io.fail("purpose", "that of a connection");
 }
 
-std::optional<Decline> Decline::decode(ByteView greeting) {
-  if (purpose_of(greeting) != uint32_t(Purpose::decline)) return std::nullopt;
-  ByteReader r(greeting.subspan(8));
-  Decline d;
-  d.rank = r.get<int>();
-  d.size = r.get<int>();
-  d.why = decode_error(r.get_bytes(base::kMaxGreeting));
-  if (!r.ok() || d.size < 1 || d.size > kMaxRanks || !rank_in(d.rank, d.size)) return std::nullopt;
-  return d;
+static void fields(Record& io, RankAt& at) {
+  io.field("rank", at.rank);
+  io.field("address", at.address);
+  host_field(io, at.host);
 }
 
-Bytes PeerGreeting::encode() const {
-  ByteWriter w;
-  w.put(purpose).put(kProtocol).put(from).put(to);
-  return w.take();
+void fields(Record& io, Place& place) {
+  io.field("next", place.next);
+  io.field("previous", place.previous);
+  io.field("parent", place.parent);
 }
 
-std::optional<PeerGreeting> PeerGreeting::decode(ByteView greeting) {
-  const uint32_t purpose = purpose_of(greeting);
-  if (purpose < uint32_t(Purpose::root) || purpose > uint32_t(Purpose::message))
-    return std::nullopt;
-  ByteReader r(greeting.subspan(8));
-  PeerGreeting g;
-  g.purpose = Purpose(purpose);
-  g.from = r.get<int>();
-  g.to = r.get<int>();
-  if (!r.ok()) return std::nullopt;
-  return g;
+void fields(Record& io, GroupReport& report) {
+  io.field("index", report.index);
+  io.field("size", report.size);
+  io.field("checked_in", report.checked_in);
+  io.field("complete", report.complete);
+  std::vector<int> missing = report.missing;
+  missing.resize(std::min(missing.size(), kMostMissing));
+  io.field("missing", missing, kMostMissing);
+  if (io.reading()) report.missing = std::move(missing);
+  io.field("leader", report.leader);
 }
 
-void RankAt::write(ByteWriter& w) const {
-  w.put(rank);
-  address.write(w);
-  w.put_string(cut(host, kMaxHostName));
+void fields(Record& io, Leaders& leaders) {
+  io.field("ranks", leaders.ranks, kMaxRoots);
 }
 
-RankAt RankAt::read(ByteReader& r) {
-  RankAt at;
-  at.rank = r.get<int>();
-  at.address = Address::read(r);
-  at.host = r.get_string(kMaxHostName);
-  return at;
-}
-
-Bytes Place::encode() const {
-  ByteWriter w;
-  for (const RankAt* at : {&next, &previous, &parent}) at->write(w);
-  return w.take();
-}
-
-std::optional<Place> Place::decode(ByteView payload) {
-  ByteReader r(payload);
-  Place p;
-  for (RankAt* at : {&p.next, &p.previous, &p.parent}) *at = RankAt::read(r);
-  if (!r.ok()) return std::nullopt;
-  return p;
-}
-
-Bytes GroupReport::encode() const {
-  ByteWriter w;
-  w.put(index).put(size).put(checked_in).put(uint8_t(complete));
-  const auto shown = uint32_t(std::min<size_t>(missing.size(), 1024));
-  w.put(shown);
-  for (uint32_t i = 0; i < shown; ++i) w.put(missing[i]);
-  leader.write(w);
-  return w.take();
-}
-
-std::optional<GroupReport> GroupReport::decode(ByteView payload) {
-  ByteReader r(payload);
-  GroupReport report;
-  report.index = r.get<int>();
-  report.size = r.get<int>();
-  report.checked_in = r.get<int>();
-  report.complete = r.get<uint8_t>() != 0;
-  const auto shown = r.get<uint32_t>();
-  if (shown > 1024) return std::nullopt;
-  for (uint32_t i = 0; i < shown; ++i) report.missing.push_back(r.get<int>());
-  report.leader = RankAt::read(r);
-  if (!r.ok()) return std::nullopt;
-  return report;
-}
-
-Bytes encode_ranks(const std::vector<RankAt>& ranks) {
-  ByteWriter w;
-  w.put(uint32_t(ranks.size()));
-  for (const RankAt& at : ranks) at.write(w);
-  return w.take();
-}
-
-std::optional<std::vector<RankAt>> decode_ranks(ByteView payload) {
-  ByteReader r(payload);
-  const auto count = r.get<uint32_t>();
-  if (count > kMaxRoots) return std::nullopt;
-  std::vector<RankAt> ranks;
-  for (uint32_t i = 0; i < count; ++i) ranks.push_back(RankAt::read(r));
-  if (!r.ok()) return std::nullopt;
-  return ranks;
-}
-
-Bytes encode_error(const Error& error) {
-  ByteWriter w;
-  w.put(int(error.code)).put(error.rank).put(error.from).put(error.signal);
-  w.put(uint8_t(error.cause));
-  w.put_string(cut(error.chain(), kMaxText));
-  w.put_string(cut(error.hint, kMaxText)).put_string(cut(error.host, kMaxHostName));
-  return w.take();
-}
-
-Error decode_error(ByteView payload) {
-  ByteReader r(payload);
-  Error e;
-  const int code = r.get<int>();
-  e.rank = r.get<int>();
-  e.from = r.get<int>();
-  e.signal = r.get<int>();
-  const auto cause = r.get<uint8_t>();
-  e.cause = cause < base::kCauses ? Cause(cause) : Cause::unsaid;
-  e.message = r.get_string(kMaxText);
-  e.hint = r.get_string(kMaxText);
-  e.host = r.get_string(kMaxHostName);
-  if (!r.ok()) return Error(ErrorCode::lost, "another rank failed without saying why");
-  const bool known = (code >= int(ErrorCode::failed) && code <= int(ErrorCode::incomplete)) ||
-                     code == int(ErrorCode::defect) || code == int(ErrorCode::interrupted);
-  e.code = known ? ErrorCode(code) : ErrorCode::lost;
-  return e;
+Error brief_error(const Error& error) {
+  return folded(error, kMaxText);
 }
 
 Mac SealedFd::mac(bool from_connector, uint64_t number,

@@ -11,6 +11,7 @@
 
 #include "base/auth.h"
 #include "base/bytes.h"
+#include "base/record.h"
 #include "base/result.h"
 #include "base/socket.h"
 
@@ -38,6 +39,7 @@ enum class Purpose : uint32_t {
 uint32_t purpose_of(ByteView greeting);
 
 struct CheckIn {
+  static constexpr const char* kRecord = "check-in";
   int rank = 0, size = 0;
   int root_index = 0;          // which of `roots` this rank belongs to
   std::vector<Address> roots;  // all of them, in order
@@ -45,23 +47,23 @@ struct CheckIn {
   Address peers;  // where peers connect to this rank
   Address calls;  // where its root does
   int64_t remaining_ms = 0;
-  Bytes encode() const;
-  static std::optional<CheckIn> decode(ByteView greeting);
 };
+void fields(Record& io, CheckIn& record);
 
 struct Decline {  // a rank that cannot take part
+  static constexpr const char* kRecord = "word of a rank that declines";
   int rank = 0, size = 0;
   Error why;
-  Bytes encode() const;
-  static std::optional<Decline> decode(ByteView greeting);
 };
+void fields(Record& io, Decline& record);
 
 struct PeerGreeting {
+  static constexpr const char* kRecord = "greeting";
   Purpose purpose{};
   int from = 0, to = 0;
-  Bytes encode() const;
-  static std::optional<PeerGreeting> decode(ByteView greeting);
+  Bytes frame = {};  // of a call: what its line would have brought (encode_frame)
 };
+void fields(Record& io, PeerGreeting& record);
 
 enum class FrameType : uint32_t {
   place = 1,      // root -> rank: Place
@@ -83,31 +85,35 @@ struct RankAt {
   int rank = -1;
   Address address;
   std::string host;
-  void write(ByteWriter& w) const;
-  static RankAt read(ByteReader& r);
 };
 
 struct Place {  // what the root tells a rank
+  static constexpr const char* kRecord = "place";
   RankAt next, previous, parent;
-  Bytes encode() const;
-  static std::optional<Place> decode(ByteView payload);
 };
+void fields(Record& io, Place& record);
 
 struct GroupReport {  // what a root tells the first root
+  static constexpr const char* kRecord = "report of a root";
   int index = 0, size = 0, checked_in = 0;
   bool complete = false;
   std::vector<int> missing;  // the first of them
   RankAt leader;
-  Bytes encode() const;
-  static std::optional<GroupReport> decode(ByteView payload);
 };
+void fields(Record& io, GroupReport& record);
 
-Bytes encode_ranks(const std::vector<RankAt>& ranks);
-std::optional<std::vector<RankAt>> decode_ranks(ByteView payload);
+struct Leaders {  // what the first root tells the others: the first rank of each
+  static constexpr const char* kRecord = "list of ranks";
+  std::vector<RankAt> ranks;
+};
+void fields(Record& io, Leaders& record);
 
-// Long texts are cut; contexts are folded into the message.
-Bytes encode_error(const Error& error);
-Error decode_error(ByteView payload);
+// What is told of an error: long texts are cut, contexts are folded into the message.
+Error brief_error(const Error& error);
+inline Bytes encode_brief(const Error& error) {
+  return base::encode_error(brief_error(error));
+}
+using base::decode_error;
 
 inline constexpr const char* kChanged =
     "what it sent was changed on the way (something between the hosts interferes)";

@@ -45,26 +45,27 @@ base::Secret secret_of(const base::Secret& parent, uint32_t number, int colour) 
 }
 
 // Where a group's root is, or why there is none; nothing of ranks that open none.
+struct GroupRoot {
+  static constexpr const char* kRecord = "address of a group's root";
+  Address at = {};
+  std::optional<Error> why = {};
+};
+void fields(Record& io, GroupRoot& root) {
+  io.unless_empty("why", root.why);
+  if (!root.why) io.field("at", root.at);
+  if (io.reading() && !root.why && root.at.length == 0) io.fail("at", "an address");
+}
+
 Bytes encode_root(const Result<std::unique_ptr<BootstrapRoot>>& root) {
-  ByteWriter w;
-  w.put(uint32_t(root.ok() ? 1 : 0));
-  if (root)
-    (*root)->address().write(w);
-  else
-    w.put_bytes(boot::encode_error(root.error()));
-  return w.take();
+  if (root) return encoded(GroupRoot{.at = (*root)->address()});
+  return encoded(GroupRoot{.why = boot::brief_error(root.error())});
 }
 
 Result<Address> decode_root(ByteView blob, const std::string& who) {
-  ByteReader r(blob);
-  if (r.get<uint32_t>() == 0 && r.ok()) {
-    Error why = boot::decode_error(r.get_bytes(boot::kMaxFrame));
-    if (r.ok()) return std::move(why.within(who));
-  }
-  const Address at = Address::read(r);
-  if (!r.ok() || at.family() == 0)
-    return Error(ErrorCode::defect, format("split: {} sent a malformed address", who));
-  return at;
+  auto root = decoded<GroupRoot>(blob);
+  if (!root) return Error(ErrorCode::defect, format("split: {} sent a malformed address", who));
+  if (root->why) return std::move(root->why->within(who));
+  return root->at;
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ TEST_CASE("what a rank says right before its root ends still reaches the others"
     // That the root knows them: it refuses another rank 0, and another rank 1.
     for (const int rank : {0, 1}) REQUIRE_FALSE(Bootstrap::join(job.options(rank)).ok());
     REQUIRE(boot::send_frame(lines[0], boot::FrameType::failure,
-                             boot::encode_error(start_aborted(pressed(), 0, "b0"))));
+                             boot::encode_brief(start_aborted(pressed(), 0, "b0"))));
     job.roots.clear();
     const boot::Frame frame = answer_on(lines[1]);
     REQUIRE(frame.type == boot::FrameType::failure);

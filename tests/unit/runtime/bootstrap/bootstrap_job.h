@@ -103,7 +103,7 @@ inline boot::CheckIn check_in_of(const Job& job, int rank, int size) {
 inline Result<boot::SealedFd> call_root(const Job& job, const boot::CheckIn& c) {
   base::Session session;
   COLL_ASSIGN(Fd fd, base::auth_connect(job.ids[size_t(c.root_index)].root_address(), secret_of(9),
-                                        c.encode(), soon(), {}, nullptr, &session));
+                                        encoded(c), soon(), {}, nullptr, &session));
   return boot::SealedFd(std::move(fd), session);
 }
 

@@ -195,17 +195,17 @@ TEST_CASE("malformed frames and greetings are refused, never read past", "[boots
   c.roots = {loopback(), loopback(true)};
   c.host = "b1";
   c.peers = c.calls = loopback();
-  const Bytes good = c.encode();
-  REQUIRE(CheckIn::decode(good).has_value());
-  CHECK(CheckIn::decode(good)->roots[1].family() == AF_INET6);
+  const Bytes good = encoded(c);
+  REQUIRE(decoded<CheckIn>(good).ok());
+  CHECK(decoded<CheckIn>(good)->roots[1].family() == AF_INET6);
   for (size_t cut = 0; cut < good.size(); ++cut)
-    CHECK_FALSE(CheckIn::decode(ByteView(good).subspan(0, cut)).has_value());
+    CHECK_FALSE(decoded<CheckIn>(ByteView(good).subspan(0, cut)).ok());
   Error e(ErrorCode::deadline, "late", "wait");
   e.rank = 3;
   e.host = "b3";
   e.from = 2;
   e.cause = Cause::late;
-  const Bytes error = encode_error(Error(e).within("outer"));
+  const Bytes error = encode_brief(Error(e).within("outer"));
   CHECK(decode_error(error).message == "outer: late");
   CHECK(decode_error(error).rank == 3);
   CHECK(decode_error(error).from == 2);
