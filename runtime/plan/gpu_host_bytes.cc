@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/format.h"
+#include "base/record.h"
 #include "runtime/plan/gpu_shape.h"
 
 namespace collctl::runtime {
@@ -12,170 +14,107 @@ using topology::NodeChannel;
 using topology::PathType;
 using topology::PatternFacts;
 
-constexpr uint32_t kMostParts = 64, kMostNets = 512;
+constexpr size_t kMostParts = 64, kMostNets = 512;
 // As long as the reader takes.
 constexpr size_t kMostName = 256, kMostLink = 1024, kMostReason = 4096;
-void put_text(ByteWriter& w, const std::string& text, size_t most) {
-  w.put_string(std::string_view(text).substr(0, most));
+void text_field(Record& io, const char* name, std::string& text, size_t most) {
+  std::string cut = text.substr(0, most);
+  io.field(name, cut, most);
+  if (io.reading()) text = std::move(cut);
 }
 
-void put_facts(ByteWriter& w, const PatternFacts& f) {
-  w.put(int32_t(f.channels)).put(f.bw_intra).put(f.bw_inter);
-  w.put(uint8_t(f.type_intra)).put(uint8_t(f.type_inter)).put(uint8_t(f.same_channels));
-  w.put(int32_t(f.cross_nic)).put(f.latency_inter_us);
-  put_text(w, f.busiest_link, kMostLink);
+void speed_field(Record& io, const char* name, double& speed) {
+  io.field(name, speed, 0, 1e9);
 }
 
-void put_channels(ByteWriter& w, const std::vector<NodeChannel>& channels) {
-  w.put(uint32_t(channels.size()));
-  for (const NodeChannel& channel : channels) {
-    for (const int gpu : channel.order) w.put(int32_t(gpu));
-    w.put(int32_t(channel.in)).put(int32_t(channel.out));
-  }
+void facts(Record& io, PatternFacts& f) {
+  io.field("channels", f.channels, 1, topology::kMaxClusterChannels);
+  speed_field(io, "bw_intra", f.bw_intra);
+  speed_field(io, "bw_inter", f.bw_inter);
+  io.number("type_intra", f.type_intra, int(PathType::dis) + 1);
+  io.number("type_inter", f.type_inter, int(PathType::dis) + 1);
+  io.field("same_channels", f.same_channels);
+  io.field("cross_nic", f.cross_nic, 0, 2);
+  speed_field(io, "latency_inter_us", f.latency_inter_us);
+  text_field(io, "busiest_link", f.busiest_link, kMostLink);
 }
 
-void put_part(ByteWriter& w, const HostGpus::Part& part) {
-  const ClusterNode& node = part.node;
-  w.put(uint32_t(part.ranks.size()));
-  for (const int rank : part.ranks) w.put(int32_t(rank));
-  put_text(w, node.name, kMostName);
-  w.put(int32_t(node.min_sm)).put(int32_t(node.max_sm)).put(node.gpu_model);
-  w.put(uint8_t(node.amd_gpus)).put(uint8_t(node.cpu)).put(uint8_t(node.tree_pattern));
-  put_facts(w, node.ring);
-  put_facts(w, node.tree);
-  w.put(node.host_gbps);
-  put_channels(w, node.ring_channels);
-  put_channels(w, node.tree_channels);
-  put_channels(w, node.collnet_channels);
-  w.put(uint32_t(node.nets.size()));
-  for (const std::string& net : node.nets) put_text(w, net, kMostName);
-  for (const auto* lists : {&node.near, &node.near_ranks})
-    for (const std::vector<int>& near : *lists) {
-      w.put(uint32_t(near.size()));
-      for (const int each : near) w.put(int32_t(each));
-    }
-  for (const auto* lists : {&node.relay, &node.rail_senders})
-    for (const std::vector<int>& ranks : *lists)
-      for (const int by : ranks) w.put(int32_t(by));
-  w.put(uint8_t(node.pxn_asked));
-  for (const auto& of_rank : part.gdr)
-    for (const transport::NicGdr& rule : of_rank) {
-      put_text(w, rule.no_read, kMostReason);
-      put_text(w, rule.no_write, kMostReason);
-      w.put(uint8_t(rule.flush));
-    }
+// A list of so many as there must be.
+template <class T, class Each>
+void whole_list(Record& io, const char* name, std::vector<T>& list, size_t size, Each each) {
+  io.list(name, list, each, size);
+  if (list.size() != size) io.fail(name, format("{} of them", size));
 }
 
-// Reads what another host said: every number is looked at before it is used.
-class PartReader {
- public:
-  PartReader(ByteReader& r, int local_ranks) : r_(r), local_ranks_(local_ranks) {}
+void numbers(Record& io, const char* name, std::vector<int>& list, size_t size, int least,
+             int most) {
+  whole_list(io, name, list, size, [&](int& each) { io.field(name, each, least, most); });
+}
 
-  HostGpus::Part part() {
-    HostGpus::Part part;
-    ClusterNode& node = part.node;
-    node.ranks = number(1, local_ranks_);
-    for (int i = 0; r_.ok() && i < node.ranks; ++i)
-      part.ranks.push_back(number(0, local_ranks_ - 1));
-    node.name = r_.get_string(kMostName);
-    node.min_sm = number(0, 1 << 16);
-    node.max_sm = number(0, 1 << 16);
-    node.gpu_model = r_.get<uint32_t>();
-    node.amd_gpus = flag();
-    node.cpu = topology::CpuMaker(small(int(topology::CpuMaker::other)));
-    node.tree_pattern = topology::Pattern(small(int(topology::Pattern::split_tree)));
-    node.ring = facts();
-    node.tree = facts();
-    node.host_gbps = positive();
-    node.ring_channels = channels(node.ranks);
-    node.tree_channels = channels(node.ranks);
-    node.collnet_channels = channels(node.ranks);
-    const auto nets = r_.get<uint32_t>();
-    if (nets > kMostNets) r_.fail();
-    for (uint32_t i = 0; r_.ok() && i < nets; ++i) node.nets.push_back(r_.get_string(kMostName));
-    for (int i = 0; r_.ok() && i < node.ranks; ++i) node.near.push_back(near(nets));
-    for (uint32_t i = 0; r_.ok() && i < nets; ++i)
-      node.near_ranks.push_back(near(uint32_t(node.ranks)));
-    for (auto* lists : {&node.relay, &node.rail_senders})
-      for (int i = 0; r_.ok() && i < node.ranks; ++i) {
-        std::vector<int>& ranks = lists->emplace_back();
-        for (uint32_t n = 0; r_.ok() && n < nets; ++n) ranks.push_back(number(-1, node.ranks - 1));
-      }
-    node.pxn_asked = flag();
-    for (int i = 0; r_.ok() && i < node.ranks; ++i) part.gdr.push_back(gdr(nets));
-    check_nets(node);
-    return part;
-  }
+void channels(Record& io, const char* name, std::vector<NodeChannel>& list,
+              const ClusterNode& node) {
+  const int nets = int(node.nets.size());
+  const auto each = [&](NodeChannel& channel) {
+    numbers(io, "order", channel.order, size_t(node.ranks), 0, node.ranks - 1);
+    io.field("in", channel.in, -1, nets - 1);
+    io.field("out", channel.out, -1, nets - 1);
+  };
+  io.list(name, list, each, size_t(topology::kMaxClusterChannels));
+}
 
- private:
-  int number(int least, int most) {
-    const auto value = r_.get<int32_t>();
-    if (value < least || value > most) r_.fail();
-    return r_.ok() ? value : least;
-  }
-  int small(int most) {
-    const auto value = r_.get<uint8_t>();
-    if (value > most) r_.fail();
-    return r_.ok() ? value : 0;
-  }
-  bool flag() { return small(1) != 0; }
-  double positive() {
-    const auto value = r_.get<double>();
-    if (!(value >= 0 && value < 1e9)) r_.fail();
-    return r_.ok() ? value : 0;
-  }
-  PatternFacts facts() {
-    PatternFacts f;
-    f.channels = number(1, topology::kMaxClusterChannels);
-    f.bw_intra = positive();
-    f.bw_inter = positive();
-    f.type_intra = PathType(small(int(PathType::dis)));
-    f.type_inter = PathType(small(int(PathType::dis)));
-    f.same_channels = flag();
-    f.cross_nic = number(0, 2);
-    f.latency_inter_us = positive();
-    f.busiest_link = r_.get_string(kMostLink);
-    return f;
-  }
-  std::vector<NodeChannel> channels(int ranks) {
-    const auto count = r_.get<uint32_t>();
-    if (count > uint32_t(topology::kMaxClusterChannels)) r_.fail();
-    std::vector<NodeChannel> list;
-    for (uint32_t c = 0; r_.ok() && c < count; ++c) {
-      NodeChannel& channel = list.emplace_back();
-      for (int i = 0; i < ranks; ++i) channel.order.push_back(number(0, ranks - 1));
-      channel.in = number(-1, int(kMostNets));
-      channel.out = number(-1, int(kMostNets));
-    }
-    return list;
-  }
-  // Of so many there are.
-  std::vector<int> near(uint32_t all) {
-    const auto count = r_.get<uint32_t>();
-    if (count > all) r_.fail();
-    std::vector<int> list;
-    for (uint32_t i = 0; r_.ok() && i < count; ++i) list.push_back(number(0, int(all) - 1));
-    return list;
-  }
-  std::vector<transport::NicGdr> gdr(uint32_t nets) {
-    std::vector<transport::NicGdr> rules;
-    for (uint32_t i = 0; r_.ok() && i < nets; ++i) {
-      transport::NicGdr& rule = rules.emplace_back();
-      rule.no_read = r_.get_string(kMostReason);
-      rule.no_write = r_.get_string(kMostReason);
-      rule.flush = flag();
-    }
-    return rules;
-  }
-  void check_nets(const ClusterNode& node) {
-    for (const auto* list : {&node.ring_channels, &node.tree_channels, &node.collnet_channels})
-      for (const NodeChannel& c : *list)
-        if (std::max(c.in, c.out) >= int(node.nets.size())) r_.fail();
-  }
+// Every number of another host is looked at before it is used.
+void part_fields(Record& io, HostGpus::Part& part, int local_ranks) {
+  ClusterNode& node = part.node;
+  io.field("ranks", part.ranks, size_t(local_ranks), 0, local_ranks - 1);
+  if (part.ranks.empty()) io.fail("ranks", "one at least");
+  if (io.reading()) node.ranks = int(part.ranks.size());
+  text_field(io, "name", node.name, kMostName);
+  io.field("min_sm", node.min_sm, 0, 1 << 16);
+  io.field("max_sm", node.max_sm, 0, 1 << 16);
+  io.field("gpu_model", node.gpu_model);
+  io.field("amd_gpus", node.amd_gpus);
+  io.number("cpu", node.cpu, int(topology::CpuMaker::other) + 1);
+  io.number("tree_pattern", node.tree_pattern, int(topology::Pattern::split_tree) + 1);
+  facts(io, node.ring);
+  facts(io, node.tree);
+  speed_field(io, "host_gbps", node.host_gbps);
+  io.list(
+      "nets", node.nets, [&](std::string& net) { text_field(io, "nets", net, kMostName); },
+      kMostNets);
+  channels(io, "ring_channels", node.ring_channels, node);
+  channels(io, "tree_channels", node.tree_channels, node);
+  channels(io, "collnet_channels", node.collnet_channels, node);
+  const auto ranks = part.ranks.size(), nets = node.nets.size();
+  whole_list(io, "near", node.near, ranks,
+             [&](std::vector<int>& near) { io.field("near", near, nets, 0, int(nets) - 1); });
+  whole_list(io, "near_ranks", node.near_ranks, nets, [&](std::vector<int>& near) {
+    io.field("near_ranks", near, ranks, 0, int(ranks) - 1);
+  });
+  for (auto* lists : {&node.relay, &node.rail_senders})
+    whole_list(io, "relay", *lists, ranks,
+               [&](std::vector<int>& by) { numbers(io, "relay", by, nets, -1, int(ranks) - 1); });
+  io.field("pxn_asked", node.pxn_asked);
+  whole_list(io, "gdr", part.gdr, ranks, [&](std::vector<transport::NicGdr>& of_rank) {
+    whole_list(io, "gdr", of_rank, nets, [&](transport::NicGdr& rule) {
+      text_field(io, "no_read", rule.no_read, kMostReason);
+      text_field(io, "no_write", rule.no_write, kMostReason);
+      io.field("flush", rule.flush);
+    });
+  });
+}
 
-  ByteReader& r_;
-  int local_ranks_;
-};
+void host_fields(Record& io, HostGpus& host, int local_ranks) {
+  text_field(io, "why_not", host.why_not, kMostReason);
+  io.list(
+      "parts", host.parts, [&](HostGpus::Part& part) { part_fields(io, part, local_ranks); },
+      kMostParts);
+  const auto pair_fields = [&](NoP2p& pair) {
+    io.field("a", pair.a, 0, local_ranks - 1);
+    io.field("b", pair.b, pair.a + 1, local_ranks - 1);
+    text_field(io, "why", pair.why, kMostReason);
+  };
+  io.list("no_p2p", host.no_p2p, pair_fields, size_t(local_ranks) * size_t(local_ranks));
+}
 
 // Every place of the host's ranks in exactly one part.
 bool covers(const HostGpus& host, int local_ranks) {
@@ -191,36 +130,17 @@ bool covers(const HostGpus& host, int local_ranks) {
 }  // namespace
 
 Bytes HostGpus::encode() const {
-  ByteWriter w;
-  put_text(w, why_not, kMostReason);
-  w.put(uint32_t(parts.size()));
-  for (const Part& part : parts) put_part(w, part);
-  w.put(uint32_t(no_p2p.size()));
-  for (const NoP2p& pair : no_p2p) {
-    w.put(int32_t(pair.a)).put(int32_t(pair.b));
-    put_text(w, pair.why, kMostReason);
-  }
-  return w.take();
+  ByteWriter out;
+  Record io(out);
+  host_fields(io, base::described(*this), 0);
+  return out.take();
 }
 
 Result<HostGpus> HostGpus::decode(ByteView blob, int local_ranks) {
-  ByteReader r(blob);
+  Record io(blob);
   HostGpus host;
-  host.why_not = r.get_string(kMostReason);
-  const auto parts = r.get<uint32_t>();
-  if (parts > kMostParts) r.fail();
-  for (uint32_t p = 0; r.ok() && p < parts; ++p)
-    host.parts.push_back(PartReader(r, local_ranks).part());
-  const auto pairs = r.get<uint32_t>();
-  if (pairs > uint64_t(local_ranks) * uint64_t(local_ranks)) r.fail();
-  for (uint32_t p = 0; r.ok() && p < pairs; ++p) {
-    NoP2p& pair = host.no_p2p.emplace_back();
-    pair.a = r.get<int32_t>();
-    pair.b = r.get<int32_t>();
-    pair.why = r.get_string(kMostReason);
-    if (pair.a < 0 || pair.b <= pair.a || pair.b >= local_ranks) r.fail();
-  }
-  if (!r.ok() || !r.at_end() || (host.why_not.empty() && !covers(host, local_ranks)))
+  host_fields(io, host, local_ranks);
+  if (!io.status() || !io.rest().empty() || (host.why_not.empty() && !covers(host, local_ranks)))
     return Error(ErrorCode::lost, "its list of GPUs is malformed");
   return host;
 }
