@@ -5,6 +5,7 @@
 #include "base/bell.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "base/record.h"
 #include "base/socket.h"
 #include "runtime/one_sided/rdma.h"
 #include "transport/edge.h"
@@ -17,19 +18,24 @@ constexpr int64_t kHandshakeLookMs = 50;  // how late an abort is seen
 
 // Both ends say whether they can go on, and with what, or why not.
 struct RdmaHandshake {
+  static constexpr const char* kRecord = "handshake";
   bool ready = false;
   Bytes body;
   std::string why;
 };
+
+void fields(Record& io, RdmaHandshake& what) {
+  io.field("ready", what.ready);
+  io.field("why", what.why, kMostHandshakeBytes);
+  io.field("body", what.body, kMostHandshakeBytes);
+}
 
 RdmaHandshake refusing_handshake(const Error& error) {
   return {.ready = false, .body = {}, .why = error.chain().substr(0, 1000)};
 }
 
 Status send_handshake(int fd, const RdmaHandshake& what, Deadline deadline) {
-  ByteWriter w;
-  w.put(uint8_t(what.ready ? 1 : 0)).put_string(what.why).put_bytes(what.body);
-  const Bytes bytes = w.take();
+  const Bytes bytes = encoded(what);
   const auto size = uint32_t(bytes.size());
   COLL_TRY(base::write_exact(fd, &size, sizeof size, deadline));
   return base::write_exact(fd, bytes.data(), bytes.size(), deadline);
@@ -56,14 +62,7 @@ Result<RdmaHandshake> receive_handshake(int fd, uint32_t* abort_word, Deadline d
   if (size > kMostHandshakeBytes) return Error(ErrorCode::lost, "a malformed handshake");
   Bytes bytes(size);
   COLL_TRY(base::read_exact(fd, bytes.data(), size, deadline));
-  ByteReader r(bytes);
-  RdmaHandshake what;
-  what.ready = r.get<uint8_t>() != 0;
-  what.why = r.get_string(kMostHandshakeBytes);
-  const ByteView body = r.get_bytes(kMostHandshakeBytes);
-  what.body.assign(body.begin(), body.end());
-  if (!r.ok() || !r.at_end()) return Error(ErrorCode::lost, "a malformed handshake");
-  return what;
+  return decoded<RdmaHandshake>(bytes);
 }
 
 }  // namespace

@@ -179,19 +179,19 @@ TEST_CASE("subnets by the prefix that is known") {
 
 TEST_CASE("a blob arrives as it was sent, and damaged ones are refused") {
   const IbBlob blob = a_blob();
-  const Bytes bytes = encode(blob);
+  const Bytes bytes = encoded(blob);
   CHECK(bytes.size() < 1000);
-  const auto read = decode_ib_blob(bytes);
+  const auto read = decoded<IbBlob>(bytes);
   REQUIRE(read);
   CHECK(*read == blob);
   for (size_t length = 0; length < bytes.size(); ++length)
-    CHECK_FALSE(decode_ib_blob(ByteView(bytes).first(length)));
+    CHECK_FALSE(decoded<IbBlob>(ByteView(bytes).first(length)));
   Bytes longer = bytes;
   longer.push_back(0);
-  CHECK_FALSE(decode_ib_blob(longer));
+  CHECK_FALSE(decoded<IbBlob>(longer));
   // What cannot be: no lane, a lane of a port that is not there, an MTU of 8192, a QP of 25 bits.
   const auto refuse = [](IbBlob wrong) {
-    const auto result = decode_ib_blob(encode(wrong));
+    const auto result = decoded<IbBlob>(encoded(wrong));
     REQUIRE_FALSE(result);
     CHECK(result.error().code == ErrorCode::lost);
   };
@@ -215,7 +215,7 @@ TEST_CASE("a blob arrives as it was sent, and damaged ones are refused") {
   for (int i = 0; i < 5000; ++i) {
     Bytes noise = bytes;
     noise[random() % noise.size()] = uint8_t(random());
-    const auto result = decode_ib_blob(noise);
+    const auto result = decoded<IbBlob>(noise);
     if (result) CHECK(result->lanes.size() == 2);
   }
 }

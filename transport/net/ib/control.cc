@@ -1,6 +1,7 @@
 #include "transport/net/ib/control.h"
 
 #include "base/format.h"
+#include "base/record.h"
 #include "base/socket.h"
 
 namespace collctl::transport {
@@ -22,20 +23,17 @@ static_assert(sizeof(Header) == 8);
 
 }  // namespace
 
-Bytes encode_failure(const Error& error) {
-  ByteWriter w;
-  w.put(int32_t(error.rank)).put_string(error.message.substr(0, kMostWords));
-  w.put_string(error.hint.substr(0, kMostWords));
-  return w.take();
+Error failure_of_peer(ByteView body, const std::string& peer, int self) {
+  const Error told = decode_error(body);
+  Error error(ErrorCode::lost, format("{} says: {}", peer, told.message), told.hint);
+  error.rank = told.rank >= 0 ? told.rank : self;
+  return error;
 }
 
-Error failure_of_peer(ByteView body, const std::string& peer, int self) {
-  ByteReader r(body);
-  const auto rank = r.get<int32_t>();
-  const std::string text = r.get_string(kMostWords);
-  Error error(ErrorCode::lost, format("{} says: {}", peer, text), r.get_string(kMostWords));
-  error.rank = rank >= 0 ? rank : self;
-  return error;
+Bytes encode_failure(const Error& error) {
+  Error told = error;
+  told.contexts.clear();
+  return encode_error(base::brief_error(told, kMostWords));
 }
 
 void IbControl::push(IbControlKind kind, ByteView body) {

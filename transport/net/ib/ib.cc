@@ -62,7 +62,7 @@ Result<Bytes> IbHalf::describe(Deadline) {
   COLL_TRY(make_clear_entries());
   COLL_TRY(make_lanes());
   COLL_TRY(expect_peer(parts_.end, services_, control_key()));
-  return encode(blob());
+  return encoded(blob());
 }
 
 Status IbHalf::open_rails() {
@@ -167,7 +167,7 @@ IbBlob IbHalf::blob() const {
 // --- after it ---
 
 Result<std::unique_ptr<NetConnection>> IbHalf::connect(ByteView bytes, Deadline deadline) {
-  auto theirs = decode_ib_blob(bytes);
+  auto theirs = decoded<IbBlob>(bytes);
   if (!theirs) return std::move(theirs.error());
   COLL_CHECK(!parts_.lanes.empty());
   COLL_TRY(join(*theirs, deadline));

@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/bytes.h"
-#include "base/result.h"
+#include "base/record.h"
 #include "transport/net/ib/gid.h"
 
 namespace collctl::transport {
@@ -28,6 +27,7 @@ struct IbLaneBlob {  // a queue pair
   bool operator==(const IbLaneBlob&) const = default;
 };
 struct IbBlob {
+  static constexpr const char* kRecord = "RDMA connection data of the peer";
   uint8_t split = 0, failover = 0;
   uint64_t clear_address = 0;  // send end: of the clear-to-send entries
   std::vector<IbRailBlob> rails;
@@ -35,9 +35,7 @@ struct IbBlob {
   bool operator==(const IbBlob&) const = default;
 };
 
-Bytes encode(const IbBlob& blob);
-// Error: lost: malformed; the message says what is wrong with it.
-Result<IbBlob> decode_ib_blob(ByteView bytes);
+void fields(Record& io, IbBlob& blob);
 
 // "mlx5_0:1"
 std::string port_text(const IbRailBlob& rail);

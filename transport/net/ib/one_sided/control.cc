@@ -1,7 +1,9 @@
 // What the two ends of a one-sided link say beside the RDMA: windows, failures, the goodbye.
 #include <algorithm>
+#include <utility>
 
 #include "base/format.h"
+#include "base/record.h"
 #include "transport/net/ib/one_sided/link.h"
 
 namespace collctl::transport {
@@ -11,6 +13,29 @@ namespace {
 constexpr size_t kWindowsAtOnce = 128;  // so that a message, and their number, stay in their bounds
 constexpr size_t kMostWindowWhy = 300;
 constexpr size_t kMostRemoteWindows = 65536;
+
+struct NumberedWindow {
+  uint64_t number = 0;
+  IbRemoteWindow window;
+};
+struct WindowList {
+  static constexpr const char* kRecord = "list of windows";
+  bool last = true;  // of this round
+  std::vector<NumberedWindow> windows;
+};
+
+void fields(Record& io, NumberedWindow& each) {
+  io.field("number", each.number);
+  io.field("address", each.window.address);
+  io.field("bytes", each.window.bytes);
+  io.field("keys", each.window.keys, kIbMaxRails);
+  io.field("why", each.window.why, kMostWindowWhy);
+}
+
+void fields(Record& io, WindowList& list) {
+  io.field("last", list.last);
+  io.field("windows", list.windows, kWindowsAtOnce);
+}
 
 }  // namespace
 
@@ -33,44 +58,35 @@ void IbOneSidedLink::tell_windows(std::span<const LocalWindow> windows) {
   bool told_why = false;
   do {
     const size_t count = std::min(kWindowsAtOnce, windows.size() - first);
-    ByteWriter w;
-    w.put(uint8_t(first + count == windows.size() ? 1 : 0)).put(uint8_t(count));
+    WindowList list{.last = first + count == windows.size(), .windows = {}};
     for (const LocalWindow& window : windows.subspan(first, count)) {
-      w.put(window.number).put(window.address).put(window.bytes);
-      w.put(uint8_t(window.memory != nullptr ? o_.uses.size() : 0));
+      auto& [number, told] = list.windows.emplace_back(NumberedWindow{window.number, {}});
+      told.address = window.address;
+      told.bytes = window.bytes;
       if (window.memory != nullptr)
-        for (const size_t use : o_.uses) w.put(window.memory->remote_key(use));
-      w.put_string(window.memory == nullptr && !told_why ? window.why.substr(0, kMostWindowWhy)
-                                                         : "");
-      told_why = told_why || window.memory == nullptr;
+        for (const size_t use : o_.uses) told.keys.push_back(window.memory->remote_key(use));
+      else if (!std::exchange(told_why, true))
+        told.why = window.why.substr(0, kMostWindowWhy);
     }
-    control_->push(IbControlKind::windows, w.bytes());
+    control_->push(IbControlKind::windows, encoded(list));
     first += count;
   } while (first < windows.size());
   look_at_control();
 }
 
 Status IbOneSidedLink::hear_windows(const IbMessage& message) {
-  ByteReader r(message.body);
-  const auto last = r.get<uint8_t>();
-  const auto count = r.get<uint8_t>();
-  for (int i = 0; i < count && r.ok(); ++i) {
-    const auto number = r.get<uint64_t>();
-    IbRemoteWindow window;
-    window.address = r.get<uint64_t>();
-    window.bytes = r.get<uint64_t>();
-    const auto keys = r.get<uint8_t>();
-    if (keys != 0 && keys != peer_rails_) r.fail();
-    for (int k = 0; k < keys && r.ok(); ++k) window.keys.push_back(r.get<uint32_t>());
-    std::string why = r.get_string(kMostWindowWhy);
-    if (!why.empty()) why_ = std::move(why);
-    if (keys == 0) window.why = why_;
-    if (windows_.size() >= kMostRemoteWindows) r.fail();
-    if (r.ok()) windows_[number] = std::move(window);
+  auto list = decoded<WindowList>(message.body);
+  bool sound = list.ok();
+  for (size_t i = 0; sound && i < list->windows.size(); ++i) {
+    auto& [number, window] = list->windows[i];
+    sound = (window.keys.empty() || window.keys.size() == peer_rails_) &&
+            windows_.size() < kMostRemoteWindows;
+    if (!window.why.empty()) why_ = window.why;
+    if (window.keys.empty()) window.why = why_;
+    if (sound) windows_[number] = std::move(window);
   }
-  if (!r.ok() || !r.at_end())
-    return Error(ErrorCode::lost, format("{}: its list of windows is malformed", name_));
-  if (last != 0) ++rounds_;
+  if (!sound) return Error(ErrorCode::lost, format("{}: its list of windows is malformed", name_));
+  if (list->last) ++rounds_;
   return {};
 }
 

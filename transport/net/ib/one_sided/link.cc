@@ -19,6 +19,19 @@ constexpr uint32_t kOneSidedInline = 64;  // bytes; as Request::data
 constexpr int kMostReadsOut = 16;         // in flight at once, of a queue pair
 constexpr size_t kMostLinkBlob = 16384;
 
+// What the two ends of a link tell each other before it is there.
+struct LinkBlob {
+  static constexpr const char* kRecord = "list of ports";
+  uint8_t reads = kMostReadsOut;  // that may be in flight to this end, of a queue pair
+  bool flushes = false;
+  IbBlob ports;
+};
+void fields(Record& io, LinkBlob& blob) {
+  io.field("reads", blob.reads, 1, kMostReadsOut);
+  io.field("flushes", blob.flushes);
+  io.field("ports", blob.ports);
+}
+
 uint8_t reads_of(int device_says) {
   return uint8_t(std::clamp(device_says, 1, kMostReadsOut));
 }
@@ -63,28 +76,26 @@ Status IbOneSidedLink::make_lane(size_t own) {
 }
 
 Bytes IbOneSidedLink::describe() const {
-  IbBlob blob;
+  LinkBlob described;
+  described.flushes = o_.flush;
+  IbBlob& blob = described.ports;
   blob.failover = o_.settings.failover && o_.uses.size() > 1 && !o_.flush ? 1 : 0;
-  uint8_t reads = uint8_t(kMostReadsOut);
   for (const size_t use : o_.uses) {
     const IbPort& port = *o_.rails[use].port;
     blob.rails.push_back(rail_blob(port));
-    reads = std::min(reads, reads_of(port.device->facts().max_reads_in));
+    described.reads = std::min(described.reads, reads_of(port.device->facts().max_reads_in));
   }
   for (const Lane& lane : lanes_)
     blob.lanes.push_back({.qp = lane.qp.number(), .rail = uint8_t(lane.own)});
-  ByteWriter w;
-  w.put(reads).put(uint8_t(o_.flush ? 1 : 0)).put_rest(encode(blob));
-  return w.take();
+  return encoded(described);
 }
 
-Status IbOneSidedLink::connect(ByteView described, Deadline deadline) {
-  ByteReader r(described);
-  const auto peer_reads = r.get<uint8_t>();
-  peer_flushes_ = r.get<uint8_t>() != 0;
-  if (!r.ok() || described.size() > kMostLinkBlob || peer_reads == 0 || peer_reads > kMostReadsOut)
+Status IbOneSidedLink::connect(ByteView bytes, Deadline deadline) {
+  auto described = decoded<LinkBlob>(bytes);
+  if (!described || bytes.size() > kMostLinkBlob)
     return Error(ErrorCode::lost, format("{}: its list of ports is malformed", name_));
-  COLL_ASSIGN(const IbBlob theirs, decode_ib_blob(described.subspan(2)));
+  peer_flushes_ = described->flushes;
+  const IbBlob& theirs = described->ports;
   peer_rails_ = theirs.rails.size();
   // The end that has fewer queue pairs decides.
   lanes_.resize(std::min(lanes_.size(), theirs.lanes.size()));
@@ -105,7 +116,7 @@ Status IbOneSidedLink::connect(ByteView described, Deadline deadline) {
                                           o_.spec.direction == Direction::send, o_.settings));
     path.peer_qp = theirs.lanes[l].qp;
     path.reads_in = reads_of(port.device->facts().max_reads_in);
-    path.reads_out = std::min(reads_of(port.device->facts().max_reads_out), peer_reads);
+    path.reads_out = std::min(reads_of(port.device->facts().max_reads_out), described->reads);
     COLL_TRY_IN(lane.qp.connect(port, path, o_.settings, deadline), lane.name.text());
     log_lane(lane.name, port, path);
   }

@@ -57,7 +57,7 @@ class IbOneSidedLink {
   // In this order. Queue pairs with receives; what the peer is told; and the path to it.
   Status make();
   Bytes describe() const;
-  Status connect(ByteView described, Deadline deadline);
+  Status connect(ByteView bytes, Deadline deadline);
   // Both ends are connected: from now on it works, until the peer is gone.
   void adopt(base::Fd control) { control_.emplace(std::move(control)); }
 
