@@ -5,29 +5,14 @@
 #include <set>
 #include <utility>
 
-#include "base/bytes.h"
 #include "base/format.h"
+#include "cmd/measure/fields.h"
 #include "runtime/plan/job_hosts.h"
 
 namespace collctl::cmd {
 namespace {
 
 constexpr size_t kMostText = 256;
-
-void put(ByteWriter& writer, const std::optional<StartCost>& cost) {
-  writer.put(uint8_t(cost.has_value()));
-  const StartCost value = cost.value_or(StartCost{});
-  writer.put(value.seconds).put(value.taken_bytes).put(value.buffer_bytes);
-}
-
-std::optional<StartCost> get_cost(ByteReader& reader) {
-  const bool there = reader.get<uint8_t>() != 0;
-  StartCost cost;
-  cost.seconds = reader.get<double>();
-  cost.taken_bytes = reader.get<uint64_t>();
-  cost.buffer_bytes = reader.get<uint64_t>();
-  return there ? std::optional(cost) : std::nullopt;
-}
 
 // The largest of each, 0 where a rank does not know.
 void take_largest(StartCost& of_all, const StartCost& cost, bool first) {
@@ -47,21 +32,33 @@ bool gpus_are_shared(const std::vector<transport::PeerInfo>& peers) {
   return false;
 }
 
-void put(ByteWriter& writer, const base::HostLoad& load) {
-  writer.put(load.at_ns).put(int32_t(load.processors)).put(load.busy_s).put(load.stolen_s);
-  writer.put(load.own_s).put(load.throttled_times).put(load.throttled_s);
+// What one rank says.
+struct RankClosing {
+  static constexpr const char* kRecord = "end of a rank";
+  std::string clocks, bus_id;
+  std::optional<StartCost> own_cost, other_cost;
+  base::HostLoad before, after;
+  std::optional<RankWaits> waits;
+};
+
+void load_fields(Record& io, base::HostLoad& load) {
+  io.field("at_ns", load.at_ns);
+  io.field("processors", load.processors);
+  io.field("busy_s", load.busy_s);
+  io.field("stolen_s", load.stolen_s);
+  io.field("own_s", load.own_s);
+  io.field("throttled_times", load.throttled_times);
+  io.field("throttled_s", load.throttled_s);
 }
 
-base::HostLoad get_load(ByteReader& reader) {
-  base::HostLoad load;
-  load.at_ns = reader.get<int64_t>();
-  load.processors = reader.get<int32_t>();
-  load.busy_s = reader.get<double>();
-  load.stolen_s = reader.get<double>();
-  load.own_s = reader.get<double>();
-  load.throttled_times = reader.get<uint64_t>();
-  load.throttled_s = reader.get<double>();
-  return load;
+void fields(Record& io, RankClosing& rank) {
+  io.field("clocks", rank.clocks, kMostText);
+  io.field("bus_id", rank.bus_id, kMostText);
+  io.unless_empty("own_cost", rank.own_cost);
+  io.unless_empty("other_cost", rank.other_cost);
+  load_fields(io, rank.before);
+  load_fields(io, rank.after);
+  io.unless_empty("waits", rank.waits);
 }
 
 // The ranks of one host: any of them saw all of it; each process knows what it took itself.
@@ -100,45 +97,42 @@ std::string busy_reason(const base::HostLoad& before, const base::HostLoad& afte
 
 Status send_closing(const ClosingFacts& mine, BenchClosing closing,
                     runtime::Communicator& communicator, BenchSink& sink, Deadline deadline) {
-  ByteWriter writer;
-  writer.put_string(mine.clocks.substr(0, kMostText));
   const auto device = communicator.device();
-  writer.put_string(device ? device->facts().bus_id : "");
-  put(writer, mine.own_cost);
-  put(writer, mine.other_cost);
-  put(writer, mine.load_before);
-  put(writer, mine.load_after);
-  if (mine.waits != nullptr) mine.waits->put(writer);
-  COLL_ASSIGN(const std::vector<Bytes> all, communicator.gather_blobs(writer.bytes(), deadline));
+  RankClosing said{.clocks = mine.clocks.substr(0, kMostText),
+                   .bus_id = device ? device->facts().bus_id : "",
+                   .own_cost = mine.own_cost,
+                   .other_cost = mine.other_cost,
+                   .before = mine.load_before,
+                   .after = mine.load_after,
+                   .waits = {}};
+  if (mine.waits != nullptr) said.waits = mine.waits->sum();
+  COLL_ASSIGN(const std::vector<Bytes> all, communicator.gather_blobs(encoded(said), deadline));
   if (communicator.rank() != 0 && !sink.every_rank()) return {};
   const auto& peers = communicator.peers();
   closing.costs = true;
   std::map<uint64_t, HostWatch> watches;
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    ByteReader reader(all[rank]);
-    std::string clocks = reader.get_string(kMostText), bus_id = reader.get_string(kMostText);
-    const auto own = get_cost(reader), other = get_cost(reader);
-    const auto before = get_load(reader), after = get_load(reader);
-    if (mine.waits != nullptr) {
-      closing.waits.push_back(WaitWatch::get(reader));
+    auto one = decoded<RankClosing>(all[rank]);
+    if (!one || one->waits.has_value() != (mine.waits != nullptr))
+      return Error{ErrorCode::defect, format("what rank {} says at the end is cut short", rank)};
+    if (one->waits) {
+      closing.waits.push_back(std::move(*one->waits));
       closing.waits.back().rank = peers[rank].rank;
       closing.waits.back().host = runtime::host_of(peers[rank]);
     }
-    if (!reader.ok() || !reader.at_end())
-      return Error{ErrorCode::defect, format("what rank {} says at the end is cut short", rank)};
-    if (!clocks.empty())
-      closing.throttled.push_back({runtime::host_of(peers[rank]), std::move(bus_id),
-                                   peers[rank].rank, peers[rank].device, std::move(clocks)});
+    if (!one->clocks.empty())
+      closing.throttled.push_back({runtime::host_of(peers[rank]), std::move(one->bus_id),
+                                   peers[rank].rank, peers[rank].device, std::move(one->clocks)});
     HostWatch& watch = watches[peers[rank].host_hash];
     if (watch.ranks++ == 0) {
-      watch.before = before;
-      watch.after = after;
+      watch.before = one->before;
+      watch.after = one->after;
       watch.host = runtime::host_of(peers[rank]);
     }
-    watch.own_s[peers[rank].pid] = after.own_s - before.own_s;
-    closing.costs = closing.costs && own && other;
-    take_largest(closing.own_cost, own.value_or(StartCost{}), rank == 0);
-    take_largest(closing.other_cost, other.value_or(StartCost{}), rank == 0);
+    watch.own_s[peers[rank].pid] = one->after.own_s - one->before.own_s;
+    closing.costs = closing.costs && one->own_cost && one->other_cost;
+    take_largest(closing.own_cost, one->own_cost.value_or(StartCost{}), rank == 0);
+    take_largest(closing.other_cost, one->other_cost.value_or(StartCost{}), rank == 0);
   }
   if (gpus_are_shared(peers))
     for (StartCost* cost : {&closing.own_cost, &closing.other_cost})

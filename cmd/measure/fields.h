@@ -19,5 +19,6 @@ void fields(JsonRecord& io, LeftOut& out);
 void fields(JsonRecord& io, BusyHost& host);
 void fields(JsonRecord& io, ThrottledGpu& gpu);
 void fields(JsonRecord& io, RankWaits& rank);
+void fields(JsonRecord& io, StartCost& cost);
 
 }  // namespace collctl::cmd

@@ -13,7 +13,7 @@ constexpr int kMostGraph = 1'000'000;
 
 // A record as it travels: its kind, then its fields.
 template <class T>
-std::string encoded(const char* kind, const T& record) {
+std::string record_text(const char* kind, const T& record) {
   JsonWriter out(JsonWriter::Numbers::exact);
   out.begin_object().field("record", kind);
   write_fields(out, record);
@@ -177,7 +177,7 @@ static void fields(JsonRecord& io, BenchRow& row) {
   io.field("number", row.number);
 }
 
-static void fields(JsonRecord& io, StartCost& cost) {
+void fields(JsonRecord& io, StartCost& cost) {
   io.field("seconds", cost.seconds, 0, 1e9);
   io.field("taken_bytes", cost.taken_bytes);
   io.field("buffer_bytes", cost.buffer_bytes);
@@ -272,23 +272,23 @@ static void fields(JsonRecord& io, BenchTrace& trace) {
 }
 
 std::string encode_record(const BenchHeader& header) {
-  return encoded("header", header);
+  return record_text("header", header);
 }
 
 std::string encode_record(const BenchRow& row) {
-  return encoded("row", row);
+  return record_text("row", row);
 }
 
 std::string encode_record(const BenchClosing& closing) {
-  return encoded("closing", closing);
+  return record_text("closing", closing);
 }
 
 std::string encode_record(const DataFault& fault) {
-  return encoded("fault", fault);
+  return record_text("fault", fault);
 }
 
 std::string encode_record(const BenchTrace& trace) {
-  return encoded("trace", trace);
+  return record_text("trace", trace);
 }
 
 Status deliver_record(const std::string& text, BenchSink& sink) {

@@ -470,17 +470,15 @@ Status BenchRun::report_row(const RowKey& key, const Half& out_of_place, const H
 }
 
 Status BenchRun::report_trace() {
-  ByteWriter writer;
-  trace_->take().put(writer);
-  COLL_ASSIGN(const std::vector<Bytes> all, communicator_.gather_blobs(writer.bytes(), patience()));
+  COLL_ASSIGN(const std::vector<Bytes> all,
+              communicator_.gather_blobs(encoded(trace_->take()), patience()));
   if (communicator_.rank() != 0) return {};
   std::vector<RankTrace> ranks;
   std::vector<uint64_t> hosts;
   for (const Bytes& blob : all) {
-    ByteReader reader(blob);
-    ranks.push_back(RankTrace::get(reader));
-    if (!reader.ok() || !reader.at_end())
-      return Error{ErrorCode::defect, "a rank's trace has the wrong length"};
+    auto trace = decoded<RankTrace>(blob);
+    if (!trace) return Error{ErrorCode::defect, "a rank's trace has the wrong length"};
+    ranks.push_back(std::move(*trace));
   }
   for (const transport::PeerInfo& peer : communicator_.peers()) hosts.push_back(peer.host_hash);
   if (trace_origin_ns_ == 0 && !ranks[0].operations.empty())

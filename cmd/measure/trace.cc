@@ -19,37 +19,23 @@ int64_t middle(std::vector<int64_t> values) {
 
 }  // namespace
 
-void RankTrace::put(ByteWriter& writer) const {
-  writer.put(left_out).put(uint32_t(operations.size()));
-  for (const TracedOperation& each : operations) {
-    writer.put(uint8_t(each.in_place)).put(each.iteration).put(each.start_ns).put(each.end_ns);
-    writer.put(uint32_t(each.waits.size()));
-    for (const auto& wait : each.waits)
-      writer.put(int32_t(wait.peer)).put(wait.recv_ns).put(wait.send_ns);
-  }
+static void fields(Record& io, TracedOperation::Wait& wait) {
+  io.field("peer", wait.peer);
+  io.field("recv_ns", wait.recv_ns);
+  io.field("send_ns", wait.send_ns);
 }
 
-RankTrace RankTrace::get(ByteReader& reader) {
-  RankTrace trace;
-  trace.left_out = reader.get<uint64_t>();
-  const auto count = reader.get<uint32_t>();
-  for (uint32_t i = 0; i < count && reader.ok(); ++i) {
-    TracedOperation each;
-    each.in_place = reader.get<uint8_t>() != 0;
-    each.iteration = reader.get<uint32_t>();
-    each.start_ns = reader.get<int64_t>();
-    each.end_ns = reader.get<int64_t>();
-    const auto waits = reader.get<uint32_t>();
-    for (uint32_t w = 0; w < waits && reader.ok(); ++w) {
-      TracedOperation::Wait wait;
-      wait.peer = reader.get<int32_t>();
-      wait.recv_ns = reader.get<int64_t>();
-      wait.send_ns = reader.get<int64_t>();
-      each.waits.push_back(wait);
-    }
-    trace.operations.push_back(std::move(each));
-  }
-  return trace;
+static void fields(Record& io, TracedOperation& operation) {
+  io.field("in_place", operation.in_place);
+  io.field("iteration", operation.iteration);
+  io.field("start_ns", operation.start_ns);
+  io.field("end_ns", operation.end_ns);
+  io.field("waits", operation.waits);
+}
+
+void fields(Record& io, RankTrace& trace) {
+  io.field("left_out", trace.left_out);
+  io.field("operations", trace.operations);
 }
 
 // CPU ranks run an operation in the caller's thread: it begins and ends within enqueue().

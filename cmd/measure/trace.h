@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "base/record.h"
 #include "cmd/measure/bench.h"
 #include "cmd/measure/timed.h"
 
@@ -22,11 +23,11 @@ struct TracedOperation {
   std::vector<Wait> waits;  // of peers that were waited for
 };
 struct RankTrace {
+  static constexpr const char* kRecord = "trace of a rank";
   std::vector<TracedOperation> operations;
   uint64_t left_out = 0;  // more than a row has room for
-  void put(ByteWriter& writer) const;
-  static RankTrace get(ByteReader& reader);
 };
+void fields(Record& io, RankTrace& trace);
 
 class TraceWatch {
  public:

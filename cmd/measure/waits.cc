@@ -37,33 +37,4 @@ Status WaitWatch::end() {
   return {};
 }
 
-void WaitWatch::put(ByteWriter& writer) const {
-  writer.put(sum_.elapsed_us).put(sum_.waited_us).put(sum_.away_us);
-  writer.put(uint32_t(sum_.peers.size()));
-  for (const PeerWaits& peer : sum_.peers)
-    writer.put(int32_t(peer.peer))
-        .put(peer.recv_us)
-        .put(peer.send_us)
-        .put(peer.carrying_us)
-        .put(peer.waits);
-}
-
-RankWaits WaitWatch::get(ByteReader& reader) {
-  RankWaits waits;
-  waits.elapsed_us = reader.get<double>();
-  waits.waited_us = reader.get<double>();
-  waits.away_us = reader.get<double>();
-  const auto count = reader.get<uint32_t>();
-  for (uint32_t i = 0; i < count && reader.ok(); ++i) {
-    PeerWaits peer;
-    peer.peer = reader.get<int32_t>();
-    peer.recv_us = reader.get<double>();
-    peer.send_us = reader.get<double>();
-    peer.carrying_us = reader.get<double>();
-    peer.waits = reader.get<uint64_t>();
-    waits.peers.push_back(peer);
-  }
-  return waits;
-}
-
 }  // namespace collctl::cmd

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "base/bytes.h"
 #include "runtime/communicator/communicator.h"
 
 namespace collctl::cmd {
@@ -35,8 +34,7 @@ class WaitWatch {
   // All is done that was started. Errors: the GPU's.
   Status begin();
   Status end();  // what has passed since then counts
-  void put(ByteWriter& writer) const;
-  static RankWaits get(ByteReader& reader);
+  const RankWaits& sum() const { return sum_; }
 
  private:
   const runtime::Communicator& communicator_;

@@ -85,7 +85,7 @@ void write_hosts(JsonWriter& json, const WindowReport& report) {
 
 }  // namespace
 
-static void fields(JsonRecord& io, WindowPair& pair) {
+void fields(Record& io, WindowPair& pair) {
   io.field("from", pair.from, 0, kMostRankNumber);
   io.field("to", pair.to, 0, kMostRankNumber);
   io.field("path", pair.path);

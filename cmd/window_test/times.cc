@@ -18,6 +18,14 @@ namespace {
 
 using kernels::Collective;
 
+struct RankPairs {  // that one rank has timed
+  static constexpr const char* kRecord = "times of a rank";
+  std::vector<WindowPair> pairs;
+};
+void fields(Record& io, RankPairs& mine) {
+  io.field("pairs", mine.pairs);
+}
+
 constexpr uint64_t kLarge = 1 << 20;                     // of a bandwidth
 constexpr int kMoveTurns = 3;                            // measurements, of which the median counts
 constexpr uint64_t kFirstMoves = 20, kMostBatch = 256;   // of 8 bytes
@@ -147,7 +155,7 @@ Status WindowTest::matrix(WindowFindings& found) {
     return {};
   }
   COLL_ASSIGN(Memory memory, make(2 * kLarge));
-  ByteWriter mine;
+  RankPairs mine;
   const auto all = uint64_t(size()) * uint64_t(size() - 1);
   const std::vector<int> apart = distances(size());
   const uint64_t wanted = apart.size() * uint64_t(size());
@@ -164,32 +172,25 @@ Status WindowTest::matrix(WindowFindings& found) {
       const int to = (from + distance) % size();
       COLL_TRY(barrier());
       if (rank() != from && rank() != to) continue;
-      WindowPair pair;
+      WindowPair pair{.from = from, .to = to};
       COLL_TRY(measure_pair(from, to, memory, pair));
       if (rank() != from) continue;
       found.looked();
-      mine.put(int32_t(to)).put_string(pair.path);
-      mine.put(pair.put_us).put(pair.get_us).put(pair.put_GBps).put(pair.get_GBps);
+      mine.pairs.push_back(std::move(pair));
     }
   report_.pairs_left_out = all - begun;
   if (begun < wanted)
     found.not_tested(format("{} of {} pairs of ranks were not timed within {}", wanted - begun,
                             wanted, budget_words()));
   COLL_TRY(barrier());
-  COLL_ASSIGN(const auto blobs, communicator_.gather_blobs(mine.bytes(), deadline()));
+  COLL_ASSIGN(const auto blobs, communicator_.gather_blobs(encoded(mine), deadline()));
   for (int from = 0; from < size(); ++from) {
-    ByteReader reader(blobs[size_t(from)]);
-    while (reader.ok() && !reader.at_end()) {
-      WindowPair pair{.from = from};
-      pair.to = reader.get<int32_t>();
-      pair.path = reader.get_string(64);
-      pair.put_us = reader.get<double>();
-      pair.get_us = reader.get<double>();
-      pair.put_GBps = reader.get<double>();
-      pair.get_GBps = reader.get<double>();
-      if (reader.ok()) report_.pairs.push_back(std::move(pair));
+    auto theirs = decoded<RankPairs>(blobs[size_t(from)]);
+    if (!theirs) return Error(ErrorCode::defect, "a rank's times have the wrong length");
+    for (WindowPair& pair : theirs->pairs) {
+      pair.from = from;
+      report_.pairs.push_back(std::move(pair));
     }
-    if (!reader.ok()) return Error(ErrorCode::defect, "a rank's times have the wrong length");
   }
   std::sort(report_.pairs.begin(), report_.pairs.end(), [](const auto& a, const auto& b) {
     return std::pair(a.from, a.to) < std::pair(b.from, b.to);

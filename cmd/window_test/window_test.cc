@@ -14,7 +14,6 @@
 namespace collctl::cmd {
 namespace {
 
-constexpr size_t kMostFailureText = 1024;  // of one failure, or of why nothing was tested
 constexpr size_t kMostCulprits = 8;
 constexpr double kStageCopySeconds = 10;  // of a copy from or to a GPU
 constexpr TaskField kAlikeWindows[] = {{"iterations", "--iters"}};
@@ -46,11 +45,11 @@ const RankTask kWindowTestTask{
     .name = "window-test", .run = run_window_test, .command = window_test_row};
 
 void WindowFindings::fail(ErrorCode code, int accused, const std::string& text) {
-  if (failed_++ < kMostKept) failures_.push_back({code, accused, text.substr(0, kMostFailureText)});
+  if (failed_++ < kMostKept) failures_.push_back({code, accused, text.substr(0, kMostText)});
 }
 
 void WindowFindings::not_tested(const std::string& why) {
-  not_tested_ = why.substr(0, kMostFailureText);
+  not_tested_ = why.substr(0, kMostText);
 }
 
 void WindowFindings::compare(std::span<const uint8_t> bytes, const PatternKey& key, uint64_t offset,
@@ -60,34 +59,20 @@ void WindowFindings::compare(std::span<const uint8_t> bytes, const PatternKey& k
     fail(ErrorCode::bad_data, key.writer, format("{}: {}", what, text_of(*fault)));
 }
 
-Bytes WindowFindings::encoded() const {
-  ByteWriter writer;
-  writer.put(looks_)
-      .put(failed_)
-      .put_string(not_tested_)
-      .put(uint8_t(applies_))
-      .put(uint32_t(failures_.size()));
-  for (const WindowFailure& failure : failures_)
-    writer.put(int32_t(failure.code)).put(int32_t(failure.accused)).put_string(failure.text);
-  return writer.take();
+static void fields(Record& io, WindowFailure& failure) {
+  auto code = int32_t(failure.code);
+  io.field("code", code);
+  if (io.reading()) failure.code = ErrorCode(code);
+  io.field("accused", failure.accused);
+  io.field("text", failure.text, WindowFindings::kMostText);
 }
 
-Result<WindowFindings> WindowFindings::decoded(const Bytes& bytes) {
-  ByteReader reader(bytes);
-  WindowFindings found;
-  found.looks_ = reader.get<uint64_t>();
-  found.failed_ = reader.get<uint64_t>();
-  found.not_tested_ = reader.get_string(kMostFailureText);
-  found.applies_ = reader.get<uint8_t>() != 0;
-  const auto count = reader.get<uint32_t>();
-  if (count > kMostKept) reader.fail();
-  for (uint32_t i = 0; i < count && reader.ok(); ++i) {
-    const auto code = reader.get<int32_t>(), accused = reader.get<int32_t>();
-    found.failures_.push_back({ErrorCode(code), accused, reader.get_string(kMostFailureText)});
-  }
-  if (!reader.ok() || !reader.at_end())
-    return Error{ErrorCode::defect, "what a rank found in windows is cut short"};
-  return found;
+void fields(Record& io, WindowFindings& found) {
+  io.field("looks", found.looks_);
+  io.field("failed", found.failed_);
+  io.field("not_tested", found.not_tested_, WindowFindings::kMostText);
+  io.field("applies", found.applies_);
+  io.field("failures", found.failures_, WindowFindings::kMostKept);
 }
 
 Finding merged_check(const std::string& name, std::span<const WindowFindings> ranks,
@@ -221,9 +206,9 @@ Status WindowTest::stage(const char* name, Stage what) {
   } else {
     WindowFindings mine;
     COLL_TRY_IN((this->*what)(mine), name);
-    COLL_ASSIGN(const auto blobs, communicator_.gather_blobs(mine.encoded(), deadline()));
+    COLL_ASSIGN(const auto blobs, communicator_.gather_blobs(encoded(mine), deadline()));
     for (const Bytes& blob : blobs) {
-      COLL_ASSIGN(WindowFindings one, WindowFindings::decoded(blob));
+      COLL_ASSIGN(WindowFindings one, decoded<WindowFindings>(blob));
       all.push_back(std::move(one));
     }
     COLL_ASSIGN(spent_, over_budget());

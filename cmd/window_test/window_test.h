@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/record.h"
 #include "cmd/cli/parse.h"
 #include "cmd/job/job.h"
 #include "cmd/judge/verdict.h"
@@ -44,6 +45,7 @@ struct WindowPair {  // an ordered pair of ranks: `from` puts to and gets from `
   double put_us = 0, get_us = 0;      // of 8 bytes, one way; a get there and back
   double put_GBps = 0, get_GBps = 0;  // of large ones
 };
+void fields(Record& io, WindowPair& pair);
 struct WindowRatio {  // a collective on windows beside the same on ordinary memory
   std::string op;
   uint64_t bytes = 0;
@@ -77,7 +79,9 @@ struct WindowFailure {
 };
 class WindowFindings {
  public:
+  static constexpr const char* kRecord = "list of what a rank found in windows";
   static constexpr size_t kMostKept = 4;
+  static constexpr size_t kMostText = 1024;  // of one failure, or of why nothing was tested
   void looked(uint64_t times = 1) { looks_ += times; }
   void fail(ErrorCode code, int accused, const std::string& text);
   // What should have been tested, and could not.
@@ -89,8 +93,7 @@ class WindowFindings {
   }
   void compare(std::span<const uint8_t> bytes, const PatternKey& key, uint64_t offset, int ranks,
                const std::string& what);
-  Bytes encoded() const;
-  static Result<WindowFindings> decoded(const Bytes& bytes);
+  friend void fields(Record& io, WindowFindings& found);
 
   uint64_t looks() const { return looks_; }
   uint64_t failed() const { return failed_; }

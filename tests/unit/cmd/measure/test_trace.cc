@@ -52,21 +52,13 @@ TEST_CASE("a row's trace is by rank 0's clock", "[cmd]") {
 TEST_CASE("a rank's trace travels whole, and no bytes of a stranger are taken for one", "[cmd]") {
   RankTrace trace = rank_trace(1, 2);
   trace.left_out = 4711;
-  ByteWriter writer;
-  trace.put(writer);
-  ByteReader reader(writer.bytes());
-  const RankTrace back = RankTrace::get(reader);
-  CHECK(reader.ok());
-  CHECK(reader.at_end());
-  CHECK(back.left_out == 4711);
-  REQUIRE(back.operations.size() == 3);
-  CHECK(back.operations[2].waits.at(0).send_ns == 500);
-  const Bytes whole = writer.take();
-  for (size_t n = 0; n < whole.size(); ++n) {
-    ByteReader cut({whole.data(), n});
-    (void)RankTrace::get(cut);
-    CHECK_FALSE(cut.ok());
-  }
+  const Bytes whole = encoded(trace);
+  const auto back = decoded<RankTrace>(whole);
+  REQUIRE(back.ok());
+  CHECK(back->left_out == 4711);
+  REQUIRE(back->operations.size() == 3);
+  CHECK(back->operations[2].waits.at(0).send_ns == 500);
+  for (size_t n = 0; n < whole.size(); ++n) CHECK_FALSE(decoded<RankTrace>({whole.data(), n}).ok());
 }
 
 TEST_CASE("a trace travels as a record", "[cmd]") {

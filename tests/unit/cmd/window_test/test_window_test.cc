@@ -155,7 +155,7 @@ TEST_CASE("a wrong byte is found, counted and explained", "[window-test]") {
 TEST_CASE("findings travel whole, and nothing else does", "[window-test]") {
   WindowFindings found = with_failure(ErrorCode::bad_data, 2, "text");
   found.does_not_apply("why");
-  const auto back = WindowFindings::decoded(found.encoded());
+  const auto back = decoded<WindowFindings>(encoded(found));
   REQUIRE(back);
   CHECK(back->looks() == 5);
   CHECK(back->failed() == 1);
@@ -164,14 +164,14 @@ TEST_CASE("findings travel whole, and nothing else does", "[window-test]") {
   CHECK(back->failures()[0].text == "text");
   CHECK(back->why_not_tested() == "why");
   CHECK_FALSE(back->applies());
-  const Bytes all = found.encoded();
+  const Bytes all = encoded(found);
   for (size_t cut = 0; cut < all.size(); ++cut)
-    CHECK_FALSE(WindowFindings::decoded(Bytes(all.begin(), all.begin() + int64_t(cut))));
+    CHECK_FALSE(decoded<WindowFindings>(Bytes(all.begin(), all.begin() + int64_t(cut))));
   Bytes longer = all;
   longer.push_back(0);
-  CHECK_FALSE(WindowFindings::decoded(longer));
+  CHECK_FALSE(decoded<WindowFindings>(longer));
   found.does_not_apply(std::string(5000, 'x'));  // cut, and not garbage
-  CHECK(WindowFindings::decoded(found.encoded()));
+  CHECK(decoded<WindowFindings>(encoded(found)));
 }
 
 TEST_CASE("a check is as bad as its worst rank", "[window-test]") {
