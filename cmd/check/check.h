@@ -19,6 +19,7 @@
 #include "cmd/doctor/expect.h"
 #include "cmd/job/job.h"
 #include "cmd/judge/bench.h"
+#include "cmd/judge/busy.h"
 #include "cmd/judge/verdict.h"
 #include "cmd/rails/rails.h"
 #include "cmd/report/document_file.h"
@@ -40,27 +41,32 @@ struct CheckOptions {
   double soak_s = 0;    // rounds of the suites for so long; 0: one
 };
 
+// What the suites find; a suite that measures again begins with what there was before it.
+struct CheckFound {
+  std::map<Host, std::string> out;         // host -> the suite that it failed
+  std::set<std::pair<Host, Host>> broken;  // links between two hosts
+  std::vector<Finding> findings;
+  std::vector<Culprit> culprits;
+  std::vector<BenchReport> measured;  // what collectives have measured, for --save-baseline
+  std::vector<Culprit> doubtful;      // links that the doctor could not use: pairs decides
+  PathMatrix paths;                   // between NICs
+  BusyHosts busy;                     // of the suite that runs
+};
+
 // What the suites share while they run.
-struct CheckRun {
+struct CheckRun : CheckFound {
   CheckRun(const ParsedLine& with, LaunchOptions given) : line(with), launch(std::move(given)) {}
   const ParsedLine& line;
   LaunchOptions launch;  // as it was given
   CheckOptions options;
   std::function<void(const std::string&)> progress;
 
-  std::vector<Host> hosts;                 // in the order of the hostfile; alone: this one
-  std::map<Host, std::string> out;         // host -> the suite that it failed
-  std::set<std::pair<Host, Host>> broken;  // links between two hosts
-  std::map<Host, HostCounters> counters;   // as they were before the first suite
-  std::vector<Finding> findings;
-  std::vector<Culprit> culprits;
-  std::vector<BenchReport> measured;  // what collectives have measured, for --save-baseline
-  std::vector<Culprit> doubtful;      // links that the doctor could not use: pairs decides
-  PathMatrix paths;                   // between NICs
-  std::set<Host> nvlinked;            // hosts with NVLinks between GPUs, by the inventory
-  std::string machine;                // that most hosts have, as a topology file
-  std::optional<Error> interrupted;   // by a signal: nothing more is begun
-  Tally tally;                        // of the suite that runs
+  std::vector<Host> hosts;                // in the order of the hostfile; alone: this one
+  std::map<Host, HostCounters> counters;  // as they were before the first suite
+  std::set<Host> nvlinked;                // hosts with NVLinks between GPUs, by the inventory
+  std::string machine;                    // that most hosts have, as a topology file
+  std::optional<Error> interrupted;       // by a signal: nothing more is begun
+  Tally tally;                            // of the suite that runs
 
   std::vector<Host> fit() const;  // hosts that are still in
   LaunchOptions launch_of(const std::vector<Host>& some) const;
@@ -100,7 +106,11 @@ struct SuiteResult {
   double seconds = 0;
   std::string why;                   // it was not run, or not to its end
   size_t planned = 0, measured = 0;  // what it states to measure, over all hosts
+  int times = 1;                     // it was measured, the last of which counts
+  std::string again = {};            // why more than once
 };
+// The suite, and again where busy hosts have spoilt its figures (BusyGuard, whose `until` it is).
+void run_suite(CheckRun& run, SuiteResult& result, std::optional<Deadline> until);
 
 // --soak: what a part of the time has shown.
 struct SoakInterval {

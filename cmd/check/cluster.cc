@@ -170,6 +170,12 @@ class Measured {
         }
       }
     }
+    BusyHosts busy;
+    if (report.closing)
+      for (const BusyHost& host : report.closing->busy)
+        if (!host.own_limit) busy[host.host] = host.why;
+    if (!busy.empty()) leave_out_spoilt(found);
+    run_.busy.merge(busy);
     wrong.add(report);
     conclude(std::move(report), std::move(found), error);
     return {};

@@ -74,42 +74,6 @@ bool take_stop(CheckRun& run) {
   return bool(run.interrupted);
 }
 
-void run_suite(CheckRun& run, SuiteResult& result) {
-  const int64_t began = now_ns();
-  run.tally = {};
-  const Status done = result.suite->run(run);
-  result.seconds = double(now_ns() - began) / 1e9;
-  result.planned = run.tally.planned();
-  result.measured = run.tally.done();
-  result.end = SuiteEnd::done;
-  if (done.ok()) {
-    for (Finding& finding : run.tally.missing(result.suite->name, run.out)) {
-      result.end = SuiteEnd::partly;
-      result.why = finding.message;
-      run.findings.push_back(std::move(finding));
-    }
-    return;
-  }
-  result.end = SuiteEnd::broke;
-  result.why = done.error().chain();
-  if (done.error().code == ErrorCode::interrupted) {
-    run.interrupted = done.error();
-    return;
-  }
-  Finding finding{.name = result.suite->name};
-  if (!done.error().host.empty()) {
-    finding.at.kind = SubjectKind::host;
-    finding.at.host = done.error().where();
-  }
-  if (done.error().code == ErrorCode::incomplete)
-    finding.leave_out(format("{}: {}", result.suite->name, done.error().chain()),
-                      done.error().hint);
-  else
-    finding.fail(done.error().code, format("{}: {}", result.suite->name, done.error().chain()),
-                 done.error().hint);
-  run.findings.push_back(std::move(finding));
-}
-
 void leave_out(CheckRun& run, SuiteResult& result, SuiteEnd end, const std::string& why) {
   result.end = end;
   result.why = why;
@@ -204,6 +168,15 @@ CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
     return suite.loads && is_asked(suite) && int(run.hosts.size()) >= suite.least_hosts;
   });
   bool loaded = false;
+  // Those that come after it have their time as well.
+  const auto until = [&](const Suite& suite) -> std::optional<Deadline> {
+    if (run.options.budget_s <= 0) return std::nullopt;
+    double later = 0;
+    for (const Suite& other : suites())
+      if (&other > &suite && is_asked(other))
+        later += other.cost_s(int(run.fit().size()), run.options.level);
+    return Deadline::after_seconds(run.options.budget_s - elapsed() - later);
+  };
   // What could not be done now, the suite itself says.
   const auto before_load = [&] {
     for (const Suite& suite : suites()) {
@@ -242,7 +215,7 @@ CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
       if (run.interrupted)
         leave_out(run, result, SuiteEnd::broke, "the check was ended by a signal");
       else
-        run_suite(run, result);
+        run_suite(run, result, until(suite));
     }
     report.suites.push_back(std::move(result));
   }
@@ -305,14 +278,10 @@ class SoakRun {
     }
   }
   void begin_round() {
-    run_.out.clear();
-    run_.broken.clear();
-    run_.findings.clear();
-    run_.culprits.clear();
+    CheckFound none;
+    if (!output_.save_baseline.empty()) none.measured = std::move(run_.measured);
+    static_cast<CheckFound&>(run_) = std::move(none);
     run_.counters.clear();
-    if (output_.save_baseline.empty()) run_.measured.clear();
-    run_.paths = {};
-    run_.doubtful.clear();
   }
   void append(const std::string& json) {
     for (const auto& [path, fd] : lines_) keep(append_line(fd.get(), path, json));

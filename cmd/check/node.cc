@@ -59,7 +59,8 @@ NodeJob longer_job(const CheckRun& run, const Host& host, const NodeJob& like) {
 }
 
 bool is_slow(const Finding& finding) {
-  return says_too_slow(finding) || finding.reason == kBelowFloor;
+  return says_too_slow(finding) || finding.reason == kBelowFloor ||
+         (finding.reason == kBusyHost && finding.status == FindingStatus::not_tested);
 }
 
 // What misses a limit is measured again, longer, before it counts.
@@ -91,8 +92,8 @@ class NodeSpeeds {
   void add(const Host& host, const NodeResult& result) {
     for (const auto& [what, speed] : result.speeds) by_what_[what][host] = speed;
     if (!result.busy.empty()) busy_[host] = result.busy;
-    hosts_.insert(host);
   }
+  const BusyHosts& busy() const { return busy_; }
   // Whoever was slow is measured once more, with nothing else of ours at the same time.
   Status judge(CheckRun& run, const std::map<std::string, NodeJob>& jobs) {
     for (const auto& [what, by_host] : by_what_) {
@@ -145,21 +146,19 @@ class NodeSpeeds {
     const std::string name = host.name + (seen.device.empty() ? "" : " GPU " + seen.device);
     const std::string message = format("{}: {} at {:.4g} GB/s, the median of the hosts is {:.4g}",
                                        name, what, seen.GBps, usual);
-    const std::string& busy = result.busy.empty() ? busy_[host] : result.busy;
-    // Others take a host's processors: where its peers have theirs that is what is wrong with it.
-    // Where most are busy nothing was measured, unless so little is left that no load explains it.
-    const bool spoilt = !busy.empty() && 2 * busy_.size() > hosts_.size();
-    if (spoilt && seen.GBps >= kNoExcuseBelow * usual) {
-      finding.leave_out(format("{}; the hosts were busy ({}), so this says little", message, busy),
-                        "measure again when they are idle: collctl check --only node");
+    if (!result.busy.empty()) busy_[host] = result.busy;
+    const std::string busy = busy_.contains(host) ? busy_.at(host) : "";
+    if (!busy.empty() && is_excusable(seen.GBps, usual)) {
+      finding.reason = kBusyHost;
+      finding.leave_out(format("{}; the host was busy ({}), so this says little", message, busy),
+                        "measure again when the hosts are idle: collctl check --only node");
     } else {
       const std::string why = !busy.empty() ? "; the host was busy: " + busy
                               : result.held_back.empty()
                                   ? ""
                                   : "; the host was held back: " + result.held_back;
       finding.fail(ErrorCode::failed, message + why,
-                   !why.empty() ? "find out who takes its processors, or who limits them: top; "
-                                  "systemd-cgtop; CPUQuota= of the slice, --cpus of the container"
+                   !why.empty() ? kBusyRemedy
                                 : "compare clocks and power limits (nvidia-smi -q -d "
                                   "CLOCK,PERFORMANCE), memory and PCIe (collctl topo -H)");
       run.out.try_emplace(host, "node");
@@ -185,11 +184,8 @@ class NodeSpeeds {
     }
   }
 
-  static constexpr double kNoExcuseBelow = 0.2;  // of what is usual
-
-  std::set<Host> hosts_;
   std::map<std::string, std::map<Host, NodeResult::Speed>> by_what_;  // then by host
-  std::map<Host, std::string> busy_;
+  BusyHosts busy_;
 };
 
 // NVLinks that do not carry the data of their GPUs are a fault; without any it is how such a
@@ -262,7 +258,9 @@ Status check_node(CheckRun& run) {
   run_jobs(run, jobs);
   if (run.interrupted) return *run.interrupted;
   judge_all(jobs);
-  return speeds.judge(run, kinds);
+  Status judged = speeds.judge(run, kinds);
+  run.busy = speeds.busy();
+  return judged;
 }
 
 }  // namespace collctl::cmd

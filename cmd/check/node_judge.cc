@@ -54,7 +54,12 @@ void judge_collective(const NodeJob& job, Finding& all, NodeResult& result) {
     return;
   }
   if (const auto& error = saved->verdict.error()) judge_error(job, *error, all);
-  for (Finding& finding : findings_of(saved->report, job.optional ? Limits{} : job.limits)) {
+  if (saved->report.closing)
+    for (const BusyHost& busy : saved->report.closing->busy)
+      (busy.own_limit ? result.held_back : result.busy) = busy.why;
+  std::vector<Finding> found = findings_of(saved->report, job.optional ? Limits{} : job.limits);
+  if (!result.busy.empty()) leave_out_spoilt(found);
+  for (Finding& finding : found) {
     if (finding.code == ErrorCode{}) continue;
     if (!job.not_again.empty() && says_too_slow(finding))
       finding.leave_out(
@@ -88,9 +93,6 @@ void judge_collective(const NodeJob& job, Finding& all, NodeResult& result) {
         "COLLCTL_DEBUG=INFO collctl allreduce --proto all says why: no direct way between "
         "them, or stores that arrive torn";
   }
-  if (saved->report.closing)
-    for (const BusyHost& busy : saved->report.closing->busy)
-      (busy.own_limit ? result.held_back : result.busy) = busy.why;
   if (all.code == ErrorCode{} && !result.busy.empty()) all.reason = kBusyHost;
   if (!saved->verdict.error() && !job.optional) result.report = std::move(saved->report);
 }
@@ -117,6 +119,12 @@ void judge_floor(const NodeJob& job, const MemoryRow& row, const std::vector<std
       row.device == "host" ? "" : " of GPU " + row.device, row.GBps, value.value, finding.basis);
   if (!job.not_again.empty()) {
     finding.leave_out(format("{}; it could not be measured again: {}", message, job.not_again));
+    return;
+  }
+  if (!row.busy.empty() && is_excusable(row.GBps, std::strtod(value.value.c_str(), nullptr))) {
+    finding.leave_out(format("{}; the host was busy ({}), so this says little", message, row.busy),
+                      "measure again when the hosts are idle");
+    finding.reason = kBusyHost;
     return;
   }
   finding.fail(ErrorCode::failed, message,

@@ -56,10 +56,11 @@ std::string cell(const CheckReport& report, const SuiteResult& result, const Hos
   if (result.end == SuiteEnd::not_asked) return "-";
   bool warn = false, job_left_out = false;
   for (const Finding& finding : report.findings) {
-    job_left_out |= finding.name == std::string(result.suite->name) + "/measured" &&
-                    finding.at.kind == SubjectKind::job;
-    if (!of_suite(finding, *result.suite) || (finding.at.host != host && finding.at.peer != host))
-      continue;
+    if (!of_suite(finding, *result.suite)) continue;
+    job_left_out |= finding.at.kind == SubjectKind::job &&
+                    (finding.name == std::string(result.suite->name) + "/measured" ||
+                     (finding.reason == kBusyHost && finding.status == FindingStatus::not_tested));
+    if ((finding.at.host != host && finding.at.peer != host)) continue;
     if (finding.status == FindingStatus::fail) return "FAIL";
     if (finding.status == FindingStatus::not_tested && finding.at.kind == SubjectKind::host)
       return "left out";
@@ -170,6 +171,11 @@ std::string check_text(const CheckReport& report, const Verdict& verdict, int wi
   std::string text = format("collctl check, {}: {}, {:.1f} s\n", kCheckLevels[size_t(report.level)],
                             counted(report.hosts.size(), "host"), report.seconds);
   text += "\n" + table(report);
+  for (const SuiteResult& result : report.suites)
+    if (result.times > 1)
+      text += wrapped(
+          format("{} was measured {} times, as {}", result.suite->name, result.times, result.again),
+          2, room);
   if (report.soak) text += soak_text(*report.soak, room);
   if (!report.culprits.empty()) {
     text += "\nat fault:\n";
@@ -219,6 +225,7 @@ std::string check_json(const CheckReport& report, const Verdict& verdict) {
     if (result.end != SuiteEnd::not_asked)
       json.field("planned", result.planned).field("measured", result.measured);
     write_text_or_null(json, "why", result.why);
+    if (result.times > 1) json.field("times", result.times).field("again", result.again);
     json.end_object();
   }
   json.end_array();
@@ -251,6 +258,8 @@ Result<CheckReport> read_check(const Judgement& judged) {
       if (io.has("planned", true)) io.field("planned", result.planned);
       if (io.has("measured", true)) io.field("measured", result.measured);
       if (io.has("why", true)) io.field("why", result.why);
+      if (io.has("times", true)) io.field("times", result.times, 1);
+      if (io.has("again", true)) io.field("again", result.again);
       for (const Suite& suite : suites())
         if (suite.name == name) result.suite = &suite;
       if (result.suite != nullptr) report.suites.push_back(std::move(result));

@@ -134,6 +134,10 @@ void SoakTotal::add_suites(const CheckReport& round) {
   for (size_t i = 0; i < std::min(round.suites.size(), all_.suites.size()); ++i) {
     const SuiteResult& one = round.suites[i];
     all_.suites[i].seconds += one.seconds;
+    if (one.times > all_.suites[i].times) {
+      all_.suites[i].times = one.times;
+      all_.suites[i].again = one.again;
+    }
     // Broken off by a signal: the rounds before it stand.
     if (one.end == SuiteEnd::done || one.end == SuiteEnd::broke) continue;
     all_.suites[i].end = one.end;

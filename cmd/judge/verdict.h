@@ -28,10 +28,11 @@ inline constexpr ReasonRow kWrongData{"wrong-data", ErrorCode::bad_data},
     kNotTested{"not-tested", ErrorCode::incomplete},
     kNotMeasured{"not-measured", ErrorCode::incomplete},
     kHostLeftOut{"host-left-out", ErrorCode::incomplete},
-    kRankLost{"rank-lost", ErrorCode::incomplete};
-inline constexpr ReasonRow kReasons[] = {
-    kWrongData,          kBelowMinBusbw, kAboveMaxLatency, kBelowMinEfficiency, kBeyondThreshold,
-    kSlowerThanBaseline, kNotTested,     kNotMeasured,     kHostLeftOut,        kRankLost};
+    kRankLost{"rank-lost", ErrorCode::incomplete}, kSpoilt{kBusyHost, ErrorCode::incomplete};
+inline constexpr ReasonRow kReasons[] = {kWrongData,          kBelowMinBusbw,   kAboveMaxLatency,
+                                         kBelowMinEfficiency, kBeyondThreshold, kSlowerThanBaseline,
+                                         kNotTested,          kNotMeasured,     kHostLeftOut,
+                                         kRankLost,           kSpoilt};
 // A word of neither (of a later version's) is a failure.
 ErrorCode code_of_reason(std::string_view word);
 

@@ -76,6 +76,7 @@ class Judge {
   void count();
   void find_hosts();
   void check_paths();
+  void find_spoilt();
   void find_culprits();
   std::vector<std::string> best_names() const;
   std::string why_not_served(const RailsHost& host) const;
@@ -122,8 +123,6 @@ void Judge::count() {
   v_.median_GBps = median(all);
   v_.least_GBps = all.empty() ? 0 : *std::min_element(all.begin(), all.end());
   v_.came_back = paths_.came_back();
-  v_.pardoned = paths_.pardoned();
-  v_.busy = paths_.busy();
 }
 
 void Judge::find_hosts() {
@@ -195,6 +194,33 @@ void Judge::check_paths() {
   none.name = "rail";
   none.fail(ErrorCode::failed, "there is no path between NICs to test");
   none.reason = "none";
+}
+
+// Of each host that was busy, or once where most of them were.
+void Judge::find_spoilt() {
+  std::map<size_t, size_t> by_host;
+  size_t all = 0;
+  for (const RailAt& at : cells_) {
+    if (!counts(at) || !paths_.pardoned(at)) continue;
+    ++all;
+    for (const int host : {r_.pairs[at.pair].from, r_.pairs[at.pair].to})
+      if (!r_.hosts[size_t(host)].busy.empty()) ++by_host[size_t(host)];
+  }
+  if (by_host.empty()) return;
+  const auto add = [&](size_t paths, size_t host) -> Finding& {
+    Finding& finding = v_.checks.emplace_back();
+    finding.name = finding.reason = kBusyHost;
+    return finding.leave_out(
+        format("slow while an end was busy, which says little: {} path{} ({}: {})", paths,
+               paths == 1 ? "" : "s", r_.hosts[host].host, r_.hosts[host].busy),
+        "measure again when the hosts are idle");
+  };
+  if (2 * busy_hosts(r_).size() > r_.hosts.size()) {
+    add(all, by_host.begin()->first);
+    return;
+  }
+  for (const auto& [host, paths] : by_host)
+    add(paths, host).at = {.kind = SubjectKind::host, .host = r_.hosts[host].host};
 }
 
 void Judge::find_culprits() {
@@ -338,6 +364,7 @@ RailsFindings Judge::run() {
   find_culprits();
   find_hosts();
   check_paths();
+  find_spoilt();
   recommend();
   const size_t bad_hosts = size_t(std::count_if(v_.checks.begin(), v_.checks.end(),
                                                 [](const auto& f) { return f.reason == "host"; }));
@@ -358,6 +385,23 @@ RailsFindings Judge::run() {
 double slow_below(const RailsHost& from, const RailsHost& to, double below) {
   constexpr double kBusyPart = 0.5;
   return from.busy.empty() && to.busy.empty() ? below : kBusyPart * below;
+}
+
+BusyHosts busy_hosts(const RailsReport& report) {
+  BusyHosts busy;
+  for (const RailsHost& host : report.hosts)
+    if (!host.busy.empty()) busy[host.host] = host.busy;
+  return busy;
+}
+
+void settle_busy(const BusyGuard& guard, const RailsReport& report, RailsFindings& found) {
+  guard.settle(found.checks, 0, report.hosts.size());
+  for (const Finding& finding : found.checks) {
+    if (finding.name != kBusyHost || finding.status != FindingStatus::fail) continue;
+    found.summary.push_back(finding.message);
+    found.culprits.push_back(
+        {SubjectKind::host, finding.at.host.name, 1, finding.message, false, finding.at.host});
+  }
 }
 
 std::vector<int> hosts_in_doubt(const RailsReport& report, double below, int round) {

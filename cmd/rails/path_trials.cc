@@ -113,9 +113,6 @@ void PathTrials::add_cell(const RailAt& at, const RailResult& cell, double usual
   trial.bad = !works || cell.GBps < expected || lossy;
   Last& last = last_[at];
   last.pardoned = !trial.bad && cell.GBps < below_ * usual;
-  if (last.pardoned)
-    busy_ = from.busy.empty() ? format("{}: {}", to.host, to.busy)
-                              : format("{}: {}", from.host, from.busy);
   last.was_bad |= last.bad;
   last.bad = trial.bad;
   last.trial = trials_.size();
@@ -139,11 +136,6 @@ std::vector<int> PathTrials::to_measure(int round) const {
   for (const HostGroup& group : next_round(parts_.all(), trials_, int(report_.hosts.size()), round))
     list.insert(list.end(), group.begin(), group.end());
   return list;
-}
-
-size_t PathTrials::pardoned() const {
-  return size_t(std::count_if(last_.begin(), last_.end(),
-                              [](const auto& each) { return each.second.pardoned; }));
 }
 
 size_t PathTrials::came_back() const {

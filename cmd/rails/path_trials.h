@@ -32,9 +32,8 @@ class PathTrials {
   size_t last_trial(const RailAt& at) const { return last_.at(at).trial; }
   // "0.0096 GB/s, 20 % of its packets sent again"; why nothing passes.
   const std::string& text(const RailAt& at) const { return last_.at(at).text; }
-  // Paths that were slow, but not very, while an end was busy; and one such end with why.
-  size_t pardoned() const;
-  const std::string& busy() const { return busy_; }
+  // It was slow, but not very, while an end was busy.
+  bool pardoned(const RailAt& at) const { return last_.at(at).pardoned; }
   // Bad once, and good when it was measured again.
   size_t came_back() const;
   // "node03 eth0 -> node02 eth0: connection timed out" of what is bad, at most a few.
@@ -56,7 +55,6 @@ class PathTrials {
   double below_, most_resent_;
   Suspects parts_;
   std::vector<Trial> trials_;
-  std::string busy_;
   std::map<RailAt, Last> last_;  // by the pairs of the report
 };
 

@@ -96,8 +96,20 @@ Result<int> rails_command(const ParsedLine& given, Console& console) {
     for (const auto& warning : launch.hosts.warnings) console.note(warning);
   if (line.has("dry-run")) return dry_run(line, launch, console);
   RailsSink sink(console, !quiet);
-  const JobOutcome outcome = run_task_job(launch, task, sink);
-  const std::string record = sink.finish();
+  const double below = line.number("below", 0);
+  BusyGuard guard(std::nullopt);
+  JobOutcome outcome;
+  std::string record;
+  RailsReport report;
+  RailsFindings found;
+  do {
+    outcome = run_task_job(launch, task, sink);
+    record = sink.finish();
+    if (record.empty()) break;
+    COLL_ASSIGN(report, read_rails(record));
+    found = judge_rails(report, below);
+    // Ranks that others started begin but once.
+  } while (guard.again(found.checks, busy_hosts(report)) && !outcome.error && !launch.joins());
   if (record.empty()) {
     // Without a record the job has failed, and says why.
     Error error = outcome.error.value_or(Error(ErrorCode::defect, "no rank reported anything"));
@@ -105,9 +117,9 @@ Result<int> rails_command(const ParsedLine& given, Console& console) {
     console.print_error(error);  // each process of a joined job has its own to tell
     return outcome.exit_code;
   }
-  COLL_ASSIGN(const RailsReport report, read_rails(record));
-  const double below = line.number("below", 0);
-  RailsFindings found = judge_rails(report, below);
+  settle_busy(guard, report, found);
+  if (guard.times() > 1 && !quiet)
+    console.note(format("measured {} times, as {}", guard.times(), guard.why()));
   for (Finding& host : left_out_findings(outcome.hosts)) {
     found.summary.push_back(host.message);
     found.checks.push_back(std::move(host));

@@ -11,6 +11,7 @@
 #include "base/json_writer.h"
 #include "base/result.h"
 #include "cmd/cli/parse.h"
+#include "cmd/judge/busy.h"
 #include "cmd/judge/verdict.h"
 #include "cmd/measure/task.h"
 #include "cmd/rails/matrix.h"
@@ -96,8 +97,6 @@ struct RailsFindings {
   std::set<std::pair<int, int>> broken;  // hosts, a path between which a culprit makes bad
   std::vector<size_t> unexplained;   // of the checks: paths that are bad, and nobody is behind it
   size_t came_back = 0;              // paths: bad once, good when measured again
-  size_t pardoned = 0;               // paths: slow, but not very, while an end was busy
-  std::string busy;                  // one such end, and why
   std::string recommended;           // variables; empty: nothing can be recommended
   std::string note;                  // about that line; may be empty
   std::vector<std::string> summary;  // unless all passed: the reasons
@@ -105,6 +104,9 @@ struct RailsFindings {
 };
 // `below`: a path is slow that has less than so much of what is usual of its kind; 0: none is.
 RailsFindings judge_rails(const RailsReport& report, double below);
+BusyHosts busy_hosts(const RailsReport& report);
+// What the guard says of paths that stay spoilt; a host whose fault that is is a culprit.
+void settle_busy(const BusyGuard& guard, const RailsReport& report, RailsFindings& found);
 // Hosts whose paths have to be measured among themselves once more before anybody is named; fewer
 // than two: none.
 std::vector<int> hosts_in_doubt(const RailsReport& report, double below, int round);

@@ -241,9 +241,6 @@ std::string rails_text(const RailsReport& report, const RailsFindings& found,
   if (found.came_back > 0)
     text += format("# bad once and good when measured again: {} of {} paths\n", found.came_back,
                    found.tried);
-  if (found.pardoned > 0)
-    text += format("# slow while an end was busy, which says little: {} of {} paths ({})\n",
-                   found.pardoned, found.tried, found.busy);
   text += verdict_text(verdict);
   if (!found.recommended.empty())
     text +=

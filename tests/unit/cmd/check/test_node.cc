@@ -118,6 +118,41 @@ TEST_CASE("figures that others' work spoilt say so, and still count as good", "[
   CHECK(reason_of(collective(true), "node/allreduce").empty());
 }
 
+TEST_CASE("what a busy host misses is not tested, unless it is below a fifth", "[check]") {
+  const auto floor = [](double GBps) {
+    const MemoryReport report{
+        .host = "n1", .rows = {{.device = "host", .what = "copy", .GBps = GBps, .busy = "others"}}};
+    NodeJob job = ended(NodeJobKind::memory, "memory-test", memory_json(report));
+    job.expect = *parse_expect("site", "copy=20");
+    return no_passes(job);
+  };
+  const auto limit = [](double GBps) {
+    BenchReport report;
+    report.header.emplace();
+    report.header->ranks = 2;
+    BenchRow row;
+    row.bytes = report.spec.min_bytes = report.spec.max_bytes = 1 << 20;
+    row.count = row.bytes / 4;
+    row.out_of_place.measured = true;
+    row.out_of_place.busbw_GBps = GBps;
+    report.rows = {row};
+    report.closing.emplace().busy = {{{HostId{0}, "n1"}, "others", false}};
+    NodeJob job = ended(NodeJobKind::collective, "allreduce", bench_json(report, Verdict({}, {})));
+    job.limits.min_busbw = Limit{.value = 20, .at_bytes = 1 << 20};
+    return no_passes(job);
+  };
+  for (const auto& found_at : {std::function(floor), std::function(limit)}) {
+    const auto spoilt = found_at(5), bad = found_at(3.9);
+    REQUIRE(spoilt.size() == 1);
+    CHECK(spoilt[0].code == ErrorCode::incomplete);
+    CHECK(spoilt[0].reason == kBusyHost);
+    CHECK(spoilt[0].message.find("(others), so this says little") != std::string::npos);
+    REQUIRE(bad.size() == 1);
+    CHECK(bad[0].code == ErrorCode::failed);
+    CHECK(bad[0].reason != kBusyHost);
+  }
+}
+
 TEST_CASE("a run without a report: its own error, its exit code, or that its time was up",
           "[check]") {
   const std::string error =

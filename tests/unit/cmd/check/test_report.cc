@@ -89,6 +89,26 @@ TEST_CASE("a host that failed is left out of what follows, and named with its re
   CHECK(nagios_line(report, verdict).rfind("COLLCTL CRITICAL: at fault: host node02 | ", 0) == 0);
 }
 
+TEST_CASE("a suite that was measured more than once says why, and a saved report as well",
+          "[check]") {
+  CheckReport report = three_hosts();
+  report.suites[3].times = 3;
+  report.suites[3].again = "node02: others took 2 cores";
+  const Verdict verdict(report.findings, std::nullopt);
+  report.findings.push_back(Finding{.name = "pairs/busy"}.leave_out("slow, which says little"));
+  const auto row = [&] { return check_text(report, {report.findings, std::nullopt}, 200); };
+  CHECK(row().find("partly") == std::string::npos);
+  report.findings.back().reason = kBusyHost;
+  CHECK(row().find("partly") != std::string::npos);
+  const std::string said = "\npairs was measured 3 times, as node02: others took 2 cores\n";
+  CHECK(check_text(report, verdict, 200).find(said) != std::string::npos);
+  const auto judged = read_judgement(check_json(report, verdict));
+  REQUIRE(judged.ok());
+  const auto back = read_check(*judged);
+  REQUIRE(back.ok());
+  CHECK(check_text(*back, verdict, 200) == check_text(report, verdict, 200));
+}
+
 TEST_CASE("what was not tested is code 8, and a warning to monitoring", "[check]") {
   CheckReport report = three_hosts();
   report.findings.push_back(Finding{.name = "cluster"}.leave_out("cluster was not run: no time"));

@@ -334,7 +334,25 @@ TEST_CASE("rails: while an end is busy a path is slow only below half of the lim
     auto report = matrix({}, cell);
     CHECK(judge_rails(report, 0.7).slow.size() == 2);
     report.hosts[size_t(host)].busy = "other processes took 1.6 of 2 cores beside 1 rank";
-    CHECK(judge_rails(report, 0.7).slow.empty());
+    RailsFindings spoilt = judge_rails(report, 0.7);
+    CHECK(spoilt.slow.empty());
+    CHECK(spoilt.verdict({}).code() == ErrorCode::incomplete);
+    // The other is not: its own fault, once it has been measured again.
+    BusyGuard guard(std::nullopt);
+    CHECK(guard.again(spoilt.checks, busy_hosts(report)));
+    CHECK(guard.again(spoilt.checks, busy_hosts(report)));
+    CHECK_FALSE(guard.again(spoilt.checks, busy_hosts(report)));
+    settle_busy(guard, report, spoilt);
+    REQUIRE(spoilt.culprits.size() == 1);
+    CHECK(spoilt.culprits[0].host == report.hosts[size_t(host)].host);
+    CHECK(spoilt.verdict({}).code() == ErrorCode::failed);
+    report.hosts[size_t(1 - host)].busy = "steal";
+    spoilt = judge_rails(report, 0.7);
+    CHECK_FALSE(guard.again(spoilt.checks, busy_hosts(report)));
+    settle_busy(guard, report, spoilt);
+    CHECK(spoilt.culprits.empty());
+    CHECK(spoilt.verdict({}).code() == ErrorCode::incomplete);
+    report.hosts[size_t(1 - host)].busy.clear();
     CHECK(text_of(report, judge_rails(report, 0.7), {.below = 0.7})
               .find("#   busy: other processes took 1.6 of 2 cores beside 1 rank\n") !=
           std::string::npos);
