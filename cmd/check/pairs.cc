@@ -81,7 +81,7 @@ Status check_pairs(CheckRun& run) {
   for (const Finding& finding : found.checks)
     if (finding.name != "rail" && finding.status != FindingStatus::pass) add(finding);
   for (const Finding& finding : found.checks)
-    if (finding.name == "blame" && finding.at.host.named())
+    if ((finding.name == "blame" || finding.name == "network") && finding.at.host.named())
       run.out.try_emplace(finding.at.host, "pairs");
   run.culprits.insert(run.culprits.end(), found.culprits.begin(), found.culprits.end());
   for (const auto& [a, b] : found.broken)

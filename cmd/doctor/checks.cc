@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "cmd/doctor/common_cause.h"
 #include "cmd/doctor/doctor.h"
+#include "cmd/judge/odd_link.h"
 #include "cmd/topo/parts.h"
 
 namespace collctl::cmd {
@@ -393,13 +394,6 @@ void fail(Finding& check, std::string expected, std::string message, std::string
           ErrorCode code) {
   check.expected = plain(std::move(expected));
   check.fail(code, plain(std::move(message)), std::move(remedy));
-}
-
-std::string usual_value(const std::vector<std::string>& values) {
-  std::map<std::string, size_t> counts;
-  for (const auto& value : values)
-    if (++counts[value] * 2 > values.size()) return value;
-  return "";
 }
 
 std::string listed_values(const std::vector<std::string>& values) {

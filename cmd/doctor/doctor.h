@@ -111,8 +111,6 @@ struct Diagnosis {
 };
 Diagnosis diagnose_hosts(const Survey& survey, const Expectation& expect = {});
 
-// The value that more than half of them have; empty: there is none.
-std::string usual_value(const std::vector<std::string>& values);
 // "6.1 on 3, 5.15 on 1"
 std::string listed_values(const std::vector<std::string>& values);
 

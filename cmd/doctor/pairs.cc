@@ -1,8 +1,5 @@
 // The network between hosts: which addresses count, who dials whom, and what the results say.
-#include <arpa/inet.h>
-
 #include <algorithm>
-#include <array>
 #include <map>
 #include <random>
 #include <set>
@@ -13,24 +10,13 @@
 #include "cmd/doctor/common_cause.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/judge/ends.h"
+#include "cmd/judge/odd_link.h"
+#include "cmd/topo/parts.h"
 
 namespace collctl::cmd {
 namespace {
 
 using launcher::ReachEnd;
-
-// Both families in 16 bytes; IPv4 as a mapped address.
-std::optional<std::array<uint8_t, 16>> address_bytes(const std::string& text) {
-  std::array<uint8_t, 16> bytes{};
-  if (inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1) return bytes;
-  bytes[10] = bytes[11] = 0xff;
-  if (inet_pton(AF_INET, text.c_str(), bytes.data() + 12) == 1) return bytes;
-  return std::nullopt;
-}
-
-bool is_v4(const std::string& text) {
-  return text.find(':') == std::string::npos;
-}
 
 // The rule by which the transports choose interfaces; who has named some has them all.
 bool carries_data(const base::NetInterface& interface, bool named) {
@@ -92,17 +78,7 @@ std::vector<std::vector<UsableAddress>> usable_addresses(const std::vector<Surve
 }
 
 std::string network_of(const UsableAddress& at) {
-  auto bytes = address_bytes(at.address);
-  if (!bytes) return at.address;
-  const int first = is_v4(at.address) ? 96 : 0;
-  for (int bit = first + std::max(at.prefix, 0); bit < 128; ++bit)
-    (*bytes)[size_t(bit / 8)] &= uint8_t(~(0x80 >> bit % 8));
-  char text[INET6_ADDRSTRLEN] = {};
-  if (is_v4(at.address))
-    inet_ntop(AF_INET, bytes->data() + 12, text, sizeof text);
-  else
-    inet_ntop(AF_INET6, bytes->data(), text, sizeof text);
-  return format("{}/{}", text, at.prefix);
+  return network_of(at.address, at.prefix);
 }
 
 std::vector<std::pair<int, int>> pairs_to_test(const std::vector<SurveyedHost>& hosts,
@@ -166,40 +142,18 @@ void add_links(const SurveyedHost& host, const std::vector<UsableAddress>& usabl
   add_check(diagnosis, "network", host, text.empty() ? "none" : text);
 }
 
-void add_odd_link(const SurveyedHost& host, const UsableAddress& at, const std::string& most,
-                  const std::string& others, Diagnosis& diagnosis) {
-  Finding& check = add_check(diagnosis, "network", host, link_text(at));
-  check.at.kind = SubjectKind::nic;
-  check.at.device = at.interface;
-  check.odd = true;
-  check.cell = at.interface + " " + check.measured;
-  if (!most.empty()) check.basis = "most hosts have it";
-  fail(check, most,
-       most.empty() ? format("{} on {}: the hosts differ: {}", at.interface, network_of(at), others)
-                    : format("{} on {} has {}, most hosts have {}", at.interface, network_of(at),
-                             check.measured, most),
-       "give all interfaces of a network one MTU (ip link set DEV mtu N); see why a link is slow "
-       "(ethtool DEV)");
-}
-
 }  // namespace
 
 void add_network_checks(const Survey& survey, Diagnosis& diagnosis) {
   const auto usable = usable_addresses(survey.hosts);
-  std::map<std::string, std::vector<std::pair<size_t, const UsableAddress*>>> networks;
+  std::vector<LinkOnNetwork> links;
   for (size_t i = 0; i < survey.hosts.size(); ++i) {
     if (survey.hosts[i].facts) add_links(survey.hosts[i], usable[i], diagnosis);
-    for (const auto& at : usable[i]) networks[network_of(at)].emplace_back(i, &at);
+    for (const auto& at : usable[i])
+      links.push_back(
+          {survey.hosts[i].spec.host(), plain(at.interface), network_of(at), link_text(at)});
   }
-  std::set<std::pair<size_t, std::string>> said;  // IPv4 and IPv6 stand on one interface
-  for (const auto& [network, members] : networks) {
-    std::vector<std::string> values;
-    for (const auto& [host, at] : members) values.push_back(link_text(*at));
-    const std::string most = usual_value(values), others = listed_values(values);
-    for (const auto& [host, at] : members)
-      if (link_text(*at) != most && said.emplace(host, at->interface).second)
-        add_odd_link(survey.hosts[host], *at, most, others, diagnosis);
-  }
+  for (Finding& finding : odd_links(links)) diagnosis.checks.push_back(std::move(finding));
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/format.h"
+#include "cmd/judge/odd_link.h"
 #include "cmd/measure/timing.h"
 #include "cmd/rails/cells.h"
 #include "cmd/rails/path_trials.h"
@@ -25,9 +26,7 @@ const char* remedy_of(RailEnd end, bool rdma) {
                  : "allow TCP between the interfaces; a firewall that drops it, or replies that "
                    "leave by another interface (rp_filter), look like this";
     case RailEnd::large_lost:
-      return "small messages pass and large ones do not: give every port and switch on the path "
-             "the "
-             "same MTU (a RoCE interface's is at least its port's plus 64)";
+      return kMtuRemedy;
     case RailEnd::bad_data:
       return "do not use this path: look at the NICs' and the switches' error counters";
     default:
@@ -77,6 +76,7 @@ class Judge {
   void find_hosts();
   void check_paths();
   void find_spoilt();
+  void find_odd_links();
   void find_culprits();
   std::vector<std::string> best_names() const;
   std::string why_not_served(const RailsHost& host) const;
@@ -223,6 +223,27 @@ void Judge::find_spoilt() {
     add(paths, host).at = {.kind = SubjectKind::host, .host = r_.hosts[host].host};
 }
 
+// Sockets go by the smaller MTU of two ends, so such a host may have no path that is bad.
+void Judge::find_odd_links() {
+  std::vector<LinkOnNetwork> links;
+  for (const RailsHost& host : r_.hosts)
+    for (const RailsNic& nic : host.nics)
+      if (!nic.network.empty())
+        links.push_back({host.host, nic.name, nic.network, format("MTU {}", nic.mtu)});
+  std::set<std::string> told;
+  for (Finding& finding : odd_links(links)) {
+    if (finding.expected.empty()) {  // nobody's more than the others'
+      finding.at = {};
+      if (!told.insert(finding.message).second) continue;
+    } else {
+      v_.culprits.push_back(
+          {SubjectKind::nic, subject_name(finding.at), 1, finding.message, false, finding.at.host});
+    }
+    v_.summary.push_back(finding.message);
+    v_.checks.push_back(std::move(finding));
+  }
+}
+
 void Judge::find_culprits() {
   const Blame found = paths_.blamed();
   PathBlame blamed = path_blame(paths_, found);
@@ -365,6 +386,7 @@ RailsFindings Judge::run() {
   find_hosts();
   check_paths();
   find_spoilt();
+  find_odd_links();
   recommend();
   const size_t bad_hosts = size_t(std::count_if(v_.checks.begin(), v_.checks.end(),
                                                 [](const auto& f) { return f.reason == "host"; }));

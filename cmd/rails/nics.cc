@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "base/host_devices.h"
+#include "cmd/judge/odd_link.h"
 #include "runtime/bootstrap/interfaces.h"
 #include "transport/net/ib/devices.h"
 #include "transport/net/ib/queue_pair.h"
@@ -67,6 +68,8 @@ Status find_interfaces_of_host(const RailNicFilter& filter, RailHost& found) {
       if (fact.name != each.name) continue;
       nic.mtu = fact.mtu;
       nic.rate_mbps = std::max<int64_t>(fact.speed_mbps, 0);
+      for (const base::InterfaceAddress& at : fact.addresses)
+        if (at.text == nic.address.host_text()) nic.network = cmd::network_of(at.text, at.prefix);
     }
     found.nics.push_back(std::move(nic));
   }
@@ -107,6 +110,7 @@ void write(ByteWriter& w, const RailNic& nic) {
   write(w, nic.name);
   w.put(nic.link_layer).put(nic.rate_mbps).put(nic.mtu).put(nic.lid);
   nic.address.write(w);
+  write(w, nic.network);
   w.put(uint32_t(nic.gids.size()));
   for (const IbGid& gid : nic.gids) {
     w.put(gid.gid).put(gid.type).put(gid.index).put(gid.net_bits);
@@ -121,6 +125,7 @@ RailNic read_nic(ByteReader& r) {
   nic.mtu = r.get<int32_t>();
   nic.lid = r.get<uint16_t>();
   nic.address = base::Address::read(r);
+  nic.network = r.get_string(kMostWord);
   const auto gids = r.get<uint32_t>();
   if (gids > transport::kIbMaxGids) r.fail();
   for (uint32_t g = 0; g < gids && r.ok(); ++g) {

@@ -16,12 +16,13 @@ namespace collctl::runtime {
 inline constexpr size_t kMostRailNics = 16;  // of a host; more are ignored, with a note
 
 struct RailNic {
-  std::string name;         // "mlx5_0:1", "eth0"
-  uint8_t link_layer = 0;   // of an RDMA port (drivers::kLink...); 0: an interface
-  int64_t rate_mbps = 0;    // 0: the driver does not say
-  int32_t mtu = 0;          // bytes; of an RDMA port the active one
-  uint16_t lid = 0;         // of an InfiniBand port
-  base::Address address{};  // of an interface; with the port where its host listens
+  std::string name;          // "mlx5_0:1", "eth0"
+  uint8_t link_layer = 0;    // of an RDMA port (drivers::kLink...); 0: an interface
+  int64_t rate_mbps = 0;     // 0: the driver does not say
+  int32_t mtu = 0;           // bytes; of an RDMA port the active one
+  uint16_t lid = 0;          // of an InfiniBand port
+  base::Address address{};   // of an interface; with the port where its host listens
+  std::string network = {};  // that this is on: "10.83.0.0/24"; empty: not known
   std::vector<transport::IbGid> gids = {};
   bool rdma() const { return link_layer != 0; }
 };

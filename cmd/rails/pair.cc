@@ -233,6 +233,9 @@ void PairTest::settle(Way& way, const RailResult& mine, const RailResult& theirs
   result.GBps = 0;
   result.text =
       format("{}: {}", (receiver_knows ? receiver(way.sends) : sender(way.sends)).host, known.text);
+  if (result.end == RailEnd::large_lost)
+    result.text += format("; small messages pass, large ones do not (MTU {} and {})",
+                          way.my_nic->mtu, way.their_nic->mtu);
   if (result.end != RailEnd::silent || in.lost == RailLost::unknown) return;
   result.lost = in.lost;
   result.text +=

@@ -16,7 +16,8 @@ constexpr double kResent = 0.05, kResentOfUsual = 4;
 // of these.
 constexpr double kOfPort = 0.5;
 
-const char* remedy_for(const Suspect& part) {
+const char* remedy_for(const Suspect& part, bool loses_large) {
+  if (loses_large) return kMtuRemedy;
   if (part.at.kind != SubjectKind::link && part.way == Way::out)
     return "look at its transmit side, as what it receives is good: ethtool -S (tx errors, "
            "pauses), "
@@ -113,6 +114,7 @@ void PathTrials::add_cell(const RailAt& at, const RailResult& cell, double usual
   trial.bad = !works || cell.GBps < expected || lossy;
   Last& last = last_[at];
   last.pardoned = !trial.bad && cell.GBps < below_ * usual;
+  last.large_lost = cell.end == RailEnd::large_lost;
   last.was_bad |= last.bad;
   last.bad = trial.bad;
   last.trial = trials_.size();
@@ -142,6 +144,16 @@ size_t PathTrials::came_back() const {
   return size_t(std::count_if(last_.begin(), last_.end(), [](const auto& each) {
     return each.second.was_bad && !each.second.bad;
   }));
+}
+
+bool PathTrials::loses_large(int part) const {
+  bool any = false;
+  for (const auto& [at, last] : last_) {
+    if (!last.bad || std::ranges::count(trials_[last.trial].parts, part) == 0) continue;
+    if (!last.large_lost) return false;
+    any = true;
+  }
+  return any;
 }
 
 std::string PathTrials::examples(int part) const {
@@ -189,7 +201,7 @@ PathBlame path_blame(const PathTrials& paths, const Blame& found) {
     if (!is_link) finding.at = part.at;
     finding.fail(ErrorCode::failed,
                  format("{} {}: {}", subject_word(part.at.kind), part.name(), evidence),
-                 remedy_for(part));
+                 remedy_for(part, paths.loses_large(one.part)));
     if (part.way != Way::both && !is_link)
       finding.reason = part.way == Way::out ? "sends" : "receives";
     out.culprits.push_back({finding.at.kind, part.name(),

@@ -14,6 +14,10 @@
 
 namespace collctl::cmd {
 
+inline constexpr const char* kMtuRemedy =
+    "small messages pass and large ones do not: give every port and switch on the path the same "
+    "MTU (ip link set DEV mtu N; a RoCE interface's is at least its port's plus 64)";
+
 class PathTrials {
  public:
   // Every measurement of the report, those that were made again after the first ones. `usual`: of
@@ -34,6 +38,8 @@ class PathTrials {
   const std::string& text(const RailAt& at) const { return last_.at(at).text; }
   // It was slow, but not very, while an end was busy.
   bool pardoned(const RailAt& at) const { return last_.at(at).pardoned; }
+  // Of what is bad through it all passes small messages alone.
+  bool loses_large(int part) const;
   // Bad once, and good when it was measured again.
   size_t came_back() const;
   // "node03 eth0 -> node02 eth0: connection timed out" of what is bad, at most a few.
@@ -41,7 +47,7 @@ class PathTrials {
 
  private:
   struct Last {
-    bool bad = false, was_bad = false, pardoned = false;
+    bool bad = false, was_bad = false, pardoned = false, large_lost = false;
     size_t trial = 0;
     std::string text;
   };

@@ -44,6 +44,7 @@ struct RailsNic {
   double rate_Gbps = 0;  // 0: not known
   int mtu = 0, lid = 0;
   std::string address = {};  // of an interface
+  std::string network = {};  // that it is on: "10.83.0.0/24"; empty: not known
   std::vector<RailsGid> gids = {};
 };
 struct RailsHost {

@@ -25,6 +25,7 @@ RailsNic nic_of(const runtime::RailNic& nic) {
                .mtu = nic.mtu,
                .lid = nic.lid};
   if (!nic.rdma()) out.address = nic.address.host_text();
+  out.network = nic.network;
   for (const auto& gid : nic.gids)
     out.gids.push_back(
         {gid.index, transport::gid_type_text(gid.type), transport::gid_text(gid.gid)});
@@ -57,6 +58,7 @@ static void fields(JsonRecord& io, RailsNic& nic) {
   io.field("mtu", nic.mtu, 0, 1 << 30);
   io.field("lid", nic.lid, 0, 65535);
   io.field("address", nic.address);
+  io.unless_empty("network", nic.network);
   io.field("gids", nic.gids);
 }
 

@@ -76,6 +76,7 @@ def of_victim(field):
 
 
 WAYS = {"slow-out": "what it sends", "slow-in": "what it receives"}
+SAYS = {"mtu": "give every port and switch on the path the same MTU", "narrow": "has MTU 1400, most hosts have MTU"}
 MAY_SAY = {"loss": "what it receives"}
 
 
@@ -93,6 +94,9 @@ def names_culprit(field, report, done):
         is_code(done, 1)
         must(named and named <= of_victim(field), f"{said}, expected host {field.given[field.victim]}")
         texts = " ".join(c["evidence"] for c in report["culprits"])
+        if field.fault in SAYS:
+            must(SAYS[field.fault] in texts + " ".join(r["remedy"] or "" for r in report["checks"]),
+                 f"no word of '{SAYS[field.fault]}': {texts}")
         for fault, way in WAYS.items():
             if field.fault != fault:
                 must(way not in texts or MAY_SAY.get(field.fault) == way, f"said that it is {way}: {texts}")
@@ -187,7 +191,10 @@ def doctor(field):
     may = of_link(field) | of_way_back(field) if field.fault == "blackhole" else of_victim(field) if field.fault in ("cores", "mtu") else set()
     must(named <= may, f"named: {'; '.join(sorted(named))}")
     failed = [check for check in report["checks"] if check["status"] == "fail"]
-    if field.fault not in ("blackhole", "cores", "mtu"):  # what is lost may fail a trial of its own ways, and of no others
+    if field.fault == "narrow":
+        must(failed and all(check["name"] == "network" and check["host"] == field.given[field.victim] for check in failed),
+             f"failed: {'; '.join(check['message'] for check in failed) or 'nothing'}")
+    elif field.fault not in ("blackhole", "cores", "mtu"):  # what is lost may fail a trial of its own ways, and of no others
         lossy = field.given[field.victim] if field.fault == "loss" else None
         for check in failed:
             must(check["name"] in field.doctor_may or lossy and lossy in (check["host"], check["peer"]),

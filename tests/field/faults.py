@@ -55,6 +55,14 @@ def mtu(field, nodes):
                 field.on(nodes[0], f"{tool} -A INPUT -s {address} {large}; {tool} -A OUTPUT -d {address} {large}")
 
 
+@condition("fault", "narrow", one=True, unlike=("jumbo",))
+def narrow(field, nodes):
+    """Its interfaces have a smaller MTU than their peers', which no path is slow for."""
+    for node, interface, _ in field.ways:
+        if node == nodes[0]:
+            field.on(node, f"ip link set {interface} mtu 1400")
+
+
 def jumbo(field):
     for i in field.nodes:
         field.on(0, f"ip link set v{i} mtu 9000")

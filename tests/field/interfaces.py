@@ -101,7 +101,7 @@ def no_cable(field, nodes):
                     "ip link set eth7 up")
 
 
-@condition("interfaces", "second-net", all=True, unlike=("mtu", "blackhole", "slow-out", "slow-in", "slow-both"))
+@condition("interfaces", "second-net", all=True, unlike=("mtu", "narrow", "blackhole", "slow-out", "slow-in", "slow-both"))
 def second_net(field, nodes):
     """Another network that all hosts are on: rails are there, too."""
     field.on(0, "ip link add rail1 type bridge forward_delay 0 mcast_snooping 0; ip link set rail1 up")
@@ -132,7 +132,7 @@ def jumbo(field, nodes):
     make_jumbo(field)
 
 
-@condition("interfaces", "vlan", all=True, link="vlan", unlike=("mtu", "blackhole"))
+@condition("interfaces", "vlan", all=True, link="vlan", unlike=("mtu", "narrow", "blackhole"))
 def vlan(field, nodes):
     for i in nodes:
         field.on(i, f"ip link add link eth0 name eth0.100 type vlan id 100; ip address add 10.100.0.{i}/24 dev eth0.100;"

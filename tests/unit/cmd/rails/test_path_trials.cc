@@ -104,6 +104,38 @@ TEST_CASE("paths: an end is named with its direction, a link with its own", "[ra
     }
 }
 
+TEST_CASE("paths: an MTU unlike the peers' is named, though every path is good", "[rails]") {
+  const auto judged = [](int hosts) {
+    RailsReport report = Cluster{.hosts = hosts}.report([](int, int, int, int) { return 1.0; });
+    for (RailsHost& host : report.hosts) host.nics[0].network = "10.0.0.0/24";
+    CHECK(judge_rails(report, 0.7).verdict(std::nullopt).ok());
+    report.hosts[1].nics[0].mtu = 1400;
+    return judge_rails(report, 0.7);
+  };
+  const RailsFindings found = judged(3);
+  REQUIRE(found.culprits.size() == 1);
+  CHECK(found.culprits[0].name == "10.0.0.2 eth0");
+  CHECK(found.culprits[0].evidence ==
+        "10.0.0.2: eth0 on 10.0.0.0/24 has MTU 1400, most hosts have MTU 1500");
+  CHECK(found.verdict(std::nullopt).code() == ErrorCode::failed);
+  const RailsFindings either = judged(2);
+  CHECK(either.culprits.empty());
+  CHECK(either.verdict(std::nullopt).code() == ErrorCode::failed);
+}
+
+TEST_CASE("paths: where large messages alone are lost the remedy is the MTU's", "[rails]") {
+  for (const RailEnd end : {RailEnd::large_lost, RailEnd::silent}) {
+    RailsReport report = Cluster{.hosts = 4}.report([](int, int, int, int) { return 1.0; });
+    for (RailPair& pair : report.pairs)
+      if (pair.from == 1 || pair.to == 1) pair.cells[0].end = end;
+    report.before = report.pairs;
+    const RailsFindings found = judge_rails(report, 0.7);
+    REQUIRE(found.culprits.size() == 1);
+    CHECK(found.culprits[0].name == "10.0.0.2");
+    CHECK((found.checks[0].remedy == kMtuRemedy) == (end == RailEnd::large_lost));
+  }
+}
+
 TEST_CASE("paths: where packets vanish one way nothing arrives either way, and that one is named",
           "[rails]") {
   for (const int hosts : {3, 4, 5, 8}) {

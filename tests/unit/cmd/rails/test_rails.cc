@@ -459,6 +459,7 @@ TEST_CASE("rails: docs/json.md knows every key of the report") {
     return from == 1 ? bad(RailEnd::silent) : good();
   });
   report.hosts[0].nics[0].gids = {{3, "RoCE v2", "::ffff:10.0.0.1"}};
+  report.hosts[0].nics[0].network = "10.0.0.0/24";
   report.hosts[0].unused = {"mlx5_7:1 is DOWN"};
   report.hosts[1].busy = "steal";
   report.pairs[2].cells[0].lost = runtime::RailLost::there;
