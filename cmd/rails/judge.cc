@@ -12,8 +12,13 @@
 namespace collctl::cmd {
 namespace {
 
-const char* remedy_of(RailEnd end, bool rdma) {
-  switch (end) {
+const char* remedy_of(const RailResult& cell, bool rdma) {
+  if (cell.lost == runtime::RailLost::beside)
+    return "RDMA ports connect by TCP between their hosts' addresses, which does not pass here: "
+           "look "
+           "at route, cable and firewall of that network (collctl doctor -H); "
+           "COLLCTL_SOCKET_IFNAME chooses another";
+  switch (cell.end) {
     case RailEnd::no_address:
       return "give both ports an address of one kind (RoCE v2 over IPv4), or choose by "
              "COLLCTL_IB_GID_INDEX: show_gids lists them";
@@ -186,7 +191,7 @@ void Judge::check_paths() {
     else
       finding.fail(cell.end == RailEnd::bad_data ? ErrorCode::bad_data : ErrorCode::failed,
                    format("{}: {}", rail_text(r_, at), cell.text),
-                   remedy_of(cell.end, nic_from(r_, at).rdma));
+                   remedy_of(cell, nic_from(r_, at).rdma));
   }
   const auto fails = [](const Finding& f) { return f.status == FindingStatus::fail; };
   if (v_.tried > 0 || std::any_of(v_.checks.begin(), v_.checks.end(), fails)) return;

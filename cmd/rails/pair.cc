@@ -236,6 +236,10 @@ void PairTest::settle(Way& way, const RailResult& mine, const RailResult& theirs
   if (result.end == RailEnd::large_lost)
     result.text += format("; small messages pass, large ones do not (MTU {} and {})",
                           way.my_nic->mtu, way.their_nic->mtu);
+  if (known.lost == RailLost::beside) {
+    result.lost = known.lost;
+    return;
+  }
   if (result.end != RailEnd::silent || in.lost == RailLost::unknown) return;
   result.lost = in.lost;
   result.text +=

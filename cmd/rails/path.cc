@@ -84,6 +84,7 @@ RailResult RailPath::result() const {
   result.first_us = first_us_;
   result.resent = resent_;
   result.text = words_;
+  result.lost = lost_;
   return result;
 }
 
@@ -106,6 +107,10 @@ void RailPath::reach(ByteView peer_blob, Deadline deadline) {
   auto connection = half_->connect(peer_blob, deadline);
   if (!connection) {
     const RailEnd kind = kind_of(connection.error(), RailEnd::silent);
+    // The queue pairs are ready by then, which takes no peer.
+    if (rdma_ && (connection.error().code == ErrorCode::deadline ||
+                  connection.error().cause == base::Cause::no_connection))
+      lost_ = RailLost::beside;
     return fail(kind == RailEnd::failed && !rdma_ ? RailEnd::unreachable : kind,
                 connection.error());
   }

@@ -29,9 +29,10 @@ enum class RailEnd : uint8_t {
 inline constexpr int kRailEndCount = 8;
 
 // For a path on which nothing arrives: whether what the sending host sends does not arrive, or what
-// it is answered.
-enum class RailLost : uint8_t { unknown, there, back };
-inline constexpr int kRailLostCount = 3;
+// it is answered. `beside`: of RDMA ports, which connect by TCP between their hosts' addresses:
+// that did not come about, so of the ports nothing is known.
+enum class RailLost : uint8_t { unknown, there, back, beside };
+inline constexpr int kRailLostCount = 4;
 
 struct RailResult {
   RailEnd end = RailEnd::silent;
@@ -100,6 +101,7 @@ class RailPath {
   std::string words_;
   alignas(64) uint8_t small_[kWindow * kSmallBytes] = {};
   double GBps_ = 0, first_us_ = 0, resent_ = -1;
+  RailLost lost_ = RailLost::unknown;
 };
 
 }  // namespace collctl::runtime

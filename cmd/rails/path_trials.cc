@@ -69,13 +69,18 @@ void PathTrials::add(const RailPair& pair, size_t place, const std::map<double, 
 
 // Hosts come first in a trial, the lower number before the other: to_measure() relies on it. On one
 // host, whose NICs are tried against each other, nothing but these can be at fault. `back`: of what
-// goes from the receiver to the sender.
-std::vector<int> PathTrials::parts_of(const RailAt& at, bool back) {
+// goes from the receiver to the sender; `beside`: of what the hosts have besides these NICs.
+std::vector<int> PathTrials::parts_of(const RailAt& at, bool back, bool beside) {
   const RailPair& pair = report_.pairs[at.pair];
   const RailsHost &one = report_.hosts[size_t(pair.from)], &other = report_.hosts[size_t(pair.to)];
   const RailsHost &from = back ? other : one, &to = back ? one : other;
   const size_t out = back ? at.to : at.from, in = back ? at.from : at.to;
   std::vector<int> parts;
+  if (beside) {
+    parts = {std::min(pair.from, pair.to), std::max(pair.from, pair.to)};
+    parts.push_back(parts_.add({.kind = SubjectKind::link, .host = one.host, .peer = other.host}));
+    return parts;
+  }
   if (!report_.one_host) {
     parts = {std::min(pair.from, pair.to), std::max(pair.from, pair.to)};
     parts.push_back(parts_.add({.kind = SubjectKind::host, .host = from.host}, Way::out));
@@ -103,7 +108,8 @@ void PathTrials::add_cell(const RailAt& at, const RailResult& cell, double usual
   // The answer goes the other way: where that alone is lost, this way is good.
   const bool back = cell.lost == runtime::RailLost::back;
   if (back) trials_.push_back({.parts = parts_of(at, false)});
-  Trial trial{.parts = parts_of(at, back)};
+  Trial trial{.parts =
+                  parts_of(at, back, !report_.one_host && cell.lost == runtime::RailLost::beside)};
   const bool works = cell.end == RailEnd::ok;
   const double part = slow_below(from, to, below_);
   double expected = part * usual;

@@ -53,7 +53,7 @@ class PathTrials {
   };
   void add(const RailPair& pair, size_t place, const std::map<double, double>& usual);
   void add_cell(const RailAt& at, const RailResult& cell, double usual);
-  std::vector<int> parts_of(const RailAt& at, bool back);
+  std::vector<int> parts_of(const RailAt& at, bool back, bool beside = false);
   void add_nic(std::vector<int>& parts, const RailsHost& host, size_t nic, Way way);
 
   const RailsReport& report_;

@@ -35,7 +35,7 @@ RailsNic nic_of(const runtime::RailNic& nic) {
 }  // namespace
 
 static const char* lost_word(runtime::RailLost lost) {
-  constexpr const char* kLostWords[] = {"unknown", "there", "back"};
+  constexpr const char* kLostWords[] = {"unknown", "there", "back", "beside"};
   static_assert(std::size(kLostWords) == runtime::kRailLostCount);
   return kLostWords[size_t(lost)];
 }

@@ -83,6 +83,22 @@ if case_is "a host that refuses all others is one entry for each in the matrix o
     fail "broken: $(broken_ways)"
 fi
 
+# Adapters of tests/fake_verbs, one of each host; what they move is no packet of the hosts' networks.
+fabric=$(dirname "$collctl")/tests/fake_fabric
+if [ -e "$fabric/libibverbs.so.1" ] && case_is "RDMA, and no Ethernet between two hosts: the matrix is whole, and the hosts' link is named"; then
+  rdma=(CUDA_VISIBLE_DEVICES=-1 "LD_LIBRARY_PATH=$fabric" "FAKE_VERBS_WORLD=$rig/world" FAKE_VERBS_STAGED=1 FAKE_VERBS_DEVICES=fake_0:ib)
+  for i in 1 2 3 4; do rig_sshd_conf "$i" "SetEnv ${rdma[*]} FAKE_VERBS_HOST=$i"; done
+  drop -A 3 2
+  run rails -H 'node[01-04]:1' $patient --below 0 --json
+  drop -D 3 2
+  is_code 1
+  has_out '"network":"ib"'
+  names "link node02 - node03"
+  [ "$(broken_ways)" = "node02>node03 node03>node02, 12 ways" ] || fail "broken: $(broken_ways)"
+  has_out "RDMA ports connect by TCP between their hosts' addresses"
+  for i in 1 2 3 4; do rig_sshd_reset "$i"; done
+fi
+
 if case_is "a host at which packets are lost is named, whatever its speed"; then
   rig_node 2 iptables -A INPUT -i eth0 -m statistic --mode random --probability 0.2 -j DROP
   run check -H "$all" $patient --level quick --only pairs --json

@@ -123,6 +123,27 @@ TEST_CASE("paths: an MTU unlike the peers' is named, though every path is good",
   CHECK(either.verdict(std::nullopt).code() == ErrorCode::failed);
 }
 
+TEST_CASE("paths: where RDMA ports cannot connect the link between their hosts is named",
+          "[rails]") {
+  for (const std::vector<std::string>& nics : {std::vector<std::string>{"a:1"}, {"a:1", "b:1"}}) {
+    RailsReport report =
+        Cluster{.hosts = 4, .nics = nics}.report([](int, int, int, int) { return 1.0; });
+    for (RailPair& pair : report.pairs)
+      if (pair.from + pair.to == 3 && pair.from != 0 && pair.to != 0)
+        for (RailResult& cell : pair.cells) {
+          cell.end = RailEnd::silent;
+          cell.lost = runtime::RailLost::beside;
+        }
+    report.before = report.pairs;
+    const RailsFindings found = judge_rails(report, 0.7);
+    REQUIRE(found.culprits.size() == 1);
+    CHECK(found.culprits[0].kind == SubjectKind::link);
+    CHECK(found.culprits[0].name == "10.0.0.2 - 10.0.0.3");
+    CHECK(found.unexplained.empty());
+    CHECK(found.broken == std::set<std::pair<int, int>>{{1, 2}});
+  }
+}
+
 TEST_CASE("paths: where large messages alone are lost the remedy is the MTU's", "[rails]") {
   for (const RailEnd end : {RailEnd::large_lost, RailEnd::silent}) {
     RailsReport report = Cluster{.hosts = 4}.report([](int, int, int, int) { return 1.0; });
