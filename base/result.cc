@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <stdexcept>
 
 namespace collctl::base {
 
@@ -55,6 +56,35 @@ const char* code_name(ErrorCode code) {
       return "interrupted";
   }
   return "defect";
+}
+
+Error::Error() = default;
+Error::Error(ErrorCode c, std::string m, std::string_view h)
+    : code(c), message(std::move(m)), hint(h) {}
+Error::Error(const Error&) = default;
+Error::Error(Error&&) noexcept = default;
+Error& Error::operator=(const Error&) = default;
+Error& Error::operator=(Error&&) noexcept = default;
+Error::~Error() = default;
+
+Error& Error::within(std::string context) & {
+  contexts.push_back(std::move(context));
+  return *this;
+}
+
+Failure::Failure(Error&& error) : error_(new Error(std::move(error))) {}
+
+Failure&& Failure::within(std::string context) && {
+  error_->within(std::move(context));
+  return std::move(*this);
+}
+
+void Failure::drop() {
+  delete error_;
+}
+
+void not_in_result(const char* what) {
+  throw std::logic_error(std::string("a result has no ") + what);
 }
 
 bool Error::has_said(std::string_view words) const {

@@ -4,11 +4,11 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/host.h"
@@ -71,18 +71,17 @@ struct Error {
   int awaited = -1;  // whom the rank that reports it waited for, where `rank` is not that one
   int signal = 0;    // with `interrupted`
 
-  Error() = default;
-  Error(ErrorCode c, std::string m, std::string h = {})
-      : code(c), message(std::move(m)), hint(std::move(h)) {}
+  // Out of line, like all that is done with errors: two thousand places pass one on.
+  Error();
+  Error(ErrorCode c, std::string m, std::string_view h = {});
+  Error(const Error&);
+  Error(Error&&) noexcept;
+  Error& operator=(const Error&);
+  Error& operator=(Error&&) noexcept;
+  ~Error();
   // Adds where it happened; returns itself so that `return e.within("...")` reads well.
-  Error& within(std::string context) & {
-    contexts.push_back(std::move(context));
-    return *this;
-  }
-  Error&& within(std::string context) && {
-    contexts.push_back(std::move(context));
-    return std::move(*this);
-  }
+  Error& within(std::string context) &;
+  Error&& within(std::string context) && { return std::move(within(std::move(context))); }
   Error&& blame(int at_rank) && {
     rank = at_rank;
     return std::move(*this);
@@ -107,41 +106,106 @@ struct Error {
 // it means to the user.
 Error errno_error(ErrorCode code, std::string_view what, int error_number);
 
+// An error on its way up: a pointer, so that a Result is small.
+class Failure {
+ public:
+  Failure() = default;  // none
+  explicit Failure(Error&& error);
+  Failure(Failure&& other) noexcept : error_(std::exchange(other.error_, nullptr)) {}
+  Failure& operator=(Failure&& other) noexcept {
+    std::swap(error_, other.error_);
+    return *this;
+  }
+  ~Failure() {
+    if (error_ != nullptr) drop();
+  }
+  explicit operator bool() const { return error_ != nullptr; }
+  Error& operator*() const { return *error_; }
+  Failure&& within(std::string context) &&;
+  operator Error() && { return std::move(*error_); }  // NOLINT: passed on by who returns an Error
+
+ private:
+  void drop();
+  Error* error_ = nullptr;
+};
+
+// Throws std::logic_error: a value was taken of an error, or an error of a value.
+[[noreturn]] void not_in_result(const char* what);
+
+// A union by hand: std::variant and its visits were an eighth of what compilers did.
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value)
-      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit on purpose
-  Result(Error error)                                        // NOLINT
-      : state_(std::in_place_index<1>, std::make_unique<Error>(std::move(error))) {}
-  bool ok() const { return state_.index() == 0; }
-  explicit operator bool() const { return ok(); }
-  T& value() & { return std::get<0>(state_); }
-  const T& value() const& { return std::get<0>(state_); }
-  T&& value() && { return std::get<0>(std::move(state_)); }
-  Error& error() { return *std::get<1>(state_); }
-  const Error& error() const { return *std::get<1>(state_); }
-  T* operator->() { return &std::get<0>(state_); }
-  const T* operator->() const { return &std::get<0>(state_); }
-  T& operator*() & { return std::get<0>(state_); }
-  const T& operator*() const& { return std::get<0>(state_); }
+  Result(T value) : ok_(true), value_(std::move(value)) {}    // NOLINT: implicit on purpose
+  Result(Error error) : Result(Failure(std::move(error))) {}  // NOLINT
+  Result(Failure failure) : ok_(false), failure_(std::move(failure)) {}  // NOLINT
+  Result(Result&& other) noexcept : ok_(other.ok_) { take(other); }
+  Result& operator=(Result&& other) noexcept {
+    if (this == &other) return *this;
+    clear();
+    ok_ = other.ok_;
+    take(other);
+    return *this;
+  }
+  ~Result() { clear(); }
+  bool ok() const { return ok_; }
+  explicit operator bool() const { return ok_; }
+  T& value() & { return *inside(); }
+  const T& value() const& { return *inside(); }
+  T&& value() && { return std::move(*inside()); }
+  Error& error() { return *failed(); }
+  const Error& error() const { return *failed(); }
+  Failure&& failure() && { return std::move(failed()); }
+  T* operator->() { return inside(); }
+  const T* operator->() const { return inside(); }
+  T& operator*() & { return *inside(); }
+  const T& operator*() const& { return *inside(); }
 
  private:
-  std::variant<T, std::unique_ptr<Error>> state_;
+  T* inside() {
+    if (!ok_) not_in_result("value");
+    return &value_;
+  }
+  const T* inside() const { return const_cast<Result*>(this)->inside(); }
+  Failure& failed() {
+    if (ok_) not_in_result("error");
+    return failure_;
+  }
+  const Failure& failed() const { return const_cast<Result*>(this)->failed(); }
+  void take(Result& other) {
+    if (ok_)
+      new (&value_) T(std::move(other.value_));
+    else
+      new (&failure_) Failure(std::move(other.failure_));
+  }
+  void clear() {
+    if (ok_)
+      value_.~T();
+    else
+      failure_.~Failure();
+  }
+
+  bool ok_;
+  union {
+    T value_;
+    Failure failure_;
+  };
 };
 
 template <>
 class [[nodiscard]] Result<void> {
  public:
   Result() = default;
-  Result(Error error) : error_(std::make_unique<Error>(std::move(error))) {}  // NOLINT
-  bool ok() const { return error_ == nullptr; }
-  explicit operator bool() const { return ok(); }
-  Error& error() { return *error_; }
-  const Error& error() const { return *error_; }
+  Result(Error error) : failure_(std::move(error)) {}        // NOLINT
+  Result(Failure failure) : failure_(std::move(failure)) {}  // NOLINT
+  bool ok() const { return !failure_; }
+  explicit operator bool() const { return !failure_; }
+  Error& error() { return *failure_; }
+  const Error& error() const { return *failure_; }
+  Failure&& failure() && { return std::move(failure_); }
 
  private:
-  std::unique_ptr<Error> error_;
+  Failure failure_;
 };
 using Status = Result<void>;
 
@@ -158,19 +222,19 @@ using base::Status;
 #define COLL_JOIN_INNER(a, b) a##b
 #define COLL_JOIN(a, b) COLL_JOIN_INNER(a, b)
 // COLL_TRY(expr): return the error of a Status or Result, else go on.
-#define COLL_TRY(expr)                                                                  \
-  do {                                                                                  \
-    if (auto coll_result = (expr); !coll_result) return std::move(coll_result.error()); \
+#define COLL_TRY(expr)                                                                    \
+  do {                                                                                    \
+    if (auto coll_result = (expr); !coll_result) return std::move(coll_result).failure(); \
   } while (false)
 // COLL_TRY_IN(expr, context): the same, adding where it happened.
-#define COLL_TRY_IN(expr, context)                           \
-  do {                                                       \
-    if (auto coll_result = (expr); !coll_result)             \
-      return std::move(coll_result.error()).within(context); \
+#define COLL_TRY_IN(expr, context)                             \
+  do {                                                         \
+    if (auto coll_result = (expr); !coll_result)               \
+      return std::move(coll_result).failure().within(context); \
   } while (false)
 // COLL_ASSIGN(auto x, expr): unwrap a Result into a declaration or lvalue, or return its error.
-#define COLL_ASSIGN(target, expr)                                \
-  auto COLL_JOIN(coll_result_, __LINE__) = (expr);               \
-  if (!COLL_JOIN(coll_result_, __LINE__))                        \
-    return std::move(COLL_JOIN(coll_result_, __LINE__).error()); \
+#define COLL_ASSIGN(target, expr)                                  \
+  auto COLL_JOIN(coll_result_, __LINE__) = (expr);                 \
+  if (!COLL_JOIN(coll_result_, __LINE__))                          \
+    return std::move(COLL_JOIN(coll_result_, __LINE__)).failure(); \
   target = std::move(COLL_JOIN(coll_result_, __LINE__)).value()

@@ -1,5 +1,7 @@
 // Errors: which of two is told, and how they are named.
+#include <memory>
 #include <set>
+#include <stdexcept>
 
 #include "base/result.h"
 #include "tests/catch.h"
@@ -16,7 +18,49 @@ constexpr ErrorCode kWorstFirst[] = {
     ErrorCode::lost,        ErrorCode::deadline,  ErrorCode::launch, ErrorCode::unavailable,
     ErrorCode::failed,      ErrorCode::incomplete};
 
+Result<std::shared_ptr<int>> shared(const std::shared_ptr<int>& value, bool fails) {
+  if (fails) return Error(ErrorCode::lost, "gone");
+  return value;
+}
+Result<int> doubled(const std::shared_ptr<int>& value, bool fails) {
+  COLL_ASSIGN(const auto got, shared(value, fails));
+  return *got * 2;
+}
+Status tried(const std::shared_ptr<int>& value, bool fails) {
+  COLL_TRY_IN(doubled(value, fails), "double");
+  return {};
+}
+
 }  // namespace
+
+TEST_CASE("a result is its value or its error, also when it has moved", "[base]") {
+  const auto value = std::make_shared<int>(21);
+  CHECK(*doubled(value, false) == 42);
+  CHECK(tried(value, false).ok());
+  const Status failed = tried(value, true);
+  REQUIRE(!failed);
+  CHECK(failed.error().chain() == "double: gone");
+  CHECK(failed.error().code == ErrorCode::lost);
+  {
+    Result<std::shared_ptr<int>> first = shared(value, false), second = shared(value, true);
+    CHECK(value.use_count() == 2);
+    std::swap(first, second);
+    REQUIRE((!first && second));
+    CHECK(first.error().message == "gone");
+    CHECK(*second == value);
+    CHECK(value.use_count() == 2);
+    first = std::move(second);
+    CHECK(*first == value);
+    CHECK(value.use_count() == 2);
+  }
+  CHECK(value.use_count() == 1);
+}
+
+TEST_CASE("a value is not to be had of an error, nor an error of a value", "[base]") {
+  const Result<int> good = 1, bad = Error(ErrorCode::failed, "no");
+  CHECK_THROWS_AS(*bad, std::logic_error);
+  CHECK_THROWS_AS(good.error(), std::logic_error);
+}
 
 TEST_CASE("of two errors one is always worse: no two weigh the same", "[base]") {
   for (size_t i = 0; i + 1 < std::size(kWorstFirst); ++i) {
