@@ -409,4 +409,8 @@ std::string indented_json(const std::string& text) {
   return Json::parse(text).dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+std::string json_part(const std::string& text, const char* field) {
+  return Json::parse(text).at(field).dump();
+}
+
 }  // namespace collctl::base

@@ -251,6 +251,8 @@ Error brief_error(const Error& error, size_t most_text);
 
 // A document with a line for each value, its keys in the order of the alphabet.
 std::string indented_json(const std::string& text);
+// A field of a document that has it, as JSON.
+std::string json_part(const std::string& text, const char* field);
 
 }  // namespace collctl::base
 namespace collctl {

@@ -1,7 +1,5 @@
 #include "cmd/measure/task.h"
 
-#include <nlohmann/json.hpp>
-
 #include "base/format.h"
 #include "base/json_record.h"
 #include "cmd/measure/topology_dump.h"
@@ -37,10 +35,9 @@ Status run_task(const TaskContext& context) {
 
 std::string task_text(const std::string& what, const std::string& options,
                       std::span<const TaskField> fields) {
-  const auto all = nlohmann::json::parse(options);
   std::string text = format("collective\t\"{}\"\n", what);
   for (const TaskField& each : fields)
-    text += format("{}\t{}\n", each.name, all.at(each.field).dump());
+    text += format("{}\t{}\n", each.name, base::json_part(options, each.field));
   return text;
 }
 
