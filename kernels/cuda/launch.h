@@ -8,9 +8,6 @@
 // error_text() words them. The device's context must be the calling thread's.
 #pragma once
 #include <cstdint>
-#include <functional>
-#include <span>
-#include <vector>
 
 #include "kernels/contract/fifo.h"
 #include "kernels/contract/report.h"
@@ -112,20 +109,9 @@ struct WindowLaunch {
   void* stream = nullptr;  // CUstream
 };
 
-// How far a rank's window kernels have got, read out of peer memory from outside while they run:
-// they do nothing for it. Messages are not looked at.
-struct WindowStand {
-  uint64_t ended = 0;        // operations that this rank has ended
-  bool inside = false;       // it is in the next one
-  std::vector<int> missing;  // then the ranks that have not begun that
-};
-struct MemoryRead {
-  void* to;  // the host's
-  const void* from;
-  uint64_t bytes;
-};
-// Reads all of them, one after the other. False: it could not.
-using ReadMemory = std::function<bool(std::span<const MemoryRead>)>;
+// window_stand.h has them: nvcc reads this header often, and standard ones take it long.
+struct WindowStand;
+struct ReadMemory;
 
 // Whether the receivers of a broadcast by window kernels forward what they get, a slice each, so
 // that every byte leaves the root once: from 3 ranks on, by LL128 where it is worth the second hop.

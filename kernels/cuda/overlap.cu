@@ -4,9 +4,6 @@
 
 #include <cuda.h>
 
-#include <algorithm>
-#include <array>
-
 namespace collctl::kernels::cuda {
 namespace {
 
@@ -53,7 +50,7 @@ cudaError_t find_alone_bytes(Known& known) {
     rc = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, known.device);
   if (rc != cudaSuccess) return rc;
   const int fixed = int(code.sharedSizeBytes);
-  const int bytes = std::max(0, std::min(all / 2 + 1024, most) - fixed) / 1024 * 1024;
+  const int bytes = max(0, min(all / 2 + 1024, most) - fixed) / 1024 * 1024;
   rc = cudaFuncSetAttribute(known.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   if (rc == cudaSuccess) known.alone_bytes = bytes;
   return rc;
@@ -62,7 +59,7 @@ cudaError_t find_alone_bytes(Known& known) {
 // A thread's kernels, each in the place that its address says.
 Known& place_of(const void* kernel) {
   constexpr size_t kPlaces = 64;
-  static thread_local std::array<Known, kPlaces> places;
+  static thread_local Known places[kPlaces];
   const auto address = reinterpret_cast<uintptr_t>(kernel);
   return places[(address / 16 ^ address / 1024) % kPlaces];
 }

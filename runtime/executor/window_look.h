@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "kernels/cpu/wait_log.h"
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/window_stand.h"
 #include "transport/device/device.h"
 
 namespace collctl::runtime {

@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/window/launch.h"
 #include "kernels/cuda/window_layout.h"
+#include "kernels/cuda/window_stand.h"
 #include "tests/unit/kernels/cpu_operation.h"
 
 namespace emulated_tests {

@@ -1,7 +1,5 @@
 #include <cuda_runtime.h>
 
-#include <algorithm>
-
 #include "kernels/cuda/moves/moves.cuh"
 #include "kernels/cuda/prepare.cuh"
 
@@ -16,10 +14,10 @@ const void* kernel_of(Protocol protocol) {
 // A line or a pack a thread: those of a warp are side by side, and fewer warps take longer than
 // they save.
 int threads_for(const WorksLaunch& launch, const MovesCall& call) {
-  const int most = std::min(launch.threads, kMostMoveThreads) / kWarp * kWarp;
+  const int most = min(launch.threads, kMostMoveThreads) / kWarp * kWarp;
   const uint32_t each = launch.protocol == Protocol::ll ? 8 : sizeof(Pack);
   const int useful = int((call.head.most_bytes + each - 1) / each);
-  return std::clamp((useful + kWarp - 1) / kWarp * kWarp, kWarp, std::max(most, kWarp));
+  return max(kWarp, min((useful + kWarp - 1) / kWarp * kWarp, most));
 }
 
 }  // namespace

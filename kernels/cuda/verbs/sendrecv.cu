@@ -1,8 +1,6 @@
 // The kernel of messages: what a launch carries, and how many threads it takes.
 #include <cuda_runtime.h>
 
-#include <algorithm>
-
 #include "kernels/algo/pairwise.h"
 #include "kernels/cuda/multiprocessors.cuh"
 #include "kernels/cuda/prepare.cuh"
@@ -44,9 +42,9 @@ Largest largest_of(const WorksLaunch& launch) {
   for (int w = 0; w < launch.work_count; ++w) {
     const uint64_t element = element_size(launch.works[w].type);
     for (uint32_t k = 0; k < launch.works[w].pair_count; ++k, ++round) {
-      if (round->send_peer >= 0) largest.sent = std::max(largest.sent, round->send_count * element);
+      if (round->send_peer >= 0) largest.sent = max(largest.sent, round->send_count * element);
       if (round->recv_peer >= 0)
-        largest.received = std::max(largest.received, round->recv_count * element);
+        largest.received = max(largest.received, round->recv_count * element);
     }
   }
   return largest;
@@ -59,7 +57,7 @@ constexpr uint64_t kWarpBytes[kProtocolCount] = {8 << 10, 512, 1920};
 int warps_for(uint64_t bytes, Protocol protocol, int most) {
   if (bytes == 0) return 0;
   const uint64_t useful = bytes / kWarpBytes[int(protocol)] + 1;
-  return int(std::min<uint64_t>(useful, uint64_t(most)));
+  return int(min(useful, uint64_t(most)));
 }
 
 // In one block, receives wait behind stores that the link does not take yet.
@@ -78,7 +76,7 @@ SendRecvHead head_of(const WorksLaunch& launch) {
   head.chunk_bytes = first.chunk_count * head.element_bytes;
   head.collective = first.collective;
   head.apart = goes_apart(launch, largest);
-  const int most = std::clamp(launch.threads / (2 * kWarp), 1, kMostPairWarps);
+  const int most = max(1, min(launch.threads / (2 * kWarp), kMostPairWarps));
   head.send_warps = uint8_t(warps_for(largest.sent, launch.protocol, most));
   head.recv_warps = uint8_t(warps_for(largest.received, launch.protocol, most));
   return head;
@@ -104,11 +102,14 @@ bool same_kind(const Work& a, const Work& b) {
 
 bool sendrecv_serves(const WorksLaunch& launch) {
   if (launch.work_count > kMostPairBlocks || !one_work_a_channel(launch)) return false;
-  return std::all_of(launch.works, launch.works + launch.work_count, [&](const Work& work) {
-    return work.algorithm == AlgorithmId::pairwise && work.chunk_count != 0 &&
-           (kPairwiseServes & collective_bit(work.collective)) != 0 &&
-           same_kind(work, launch.works[0]);
-  });
+  for (int w = 0; w < launch.work_count; ++w) {
+    const Work& work = launch.works[w];
+    if (work.algorithm != AlgorithmId::pairwise || work.chunk_count == 0 ||
+        (kPairwiseServes & collective_bit(work.collective)) == 0 ||
+        !same_kind(work, launch.works[0]))
+      return false;
+  }
+  return true;
 }
 
 int launch_sendrecv(const WorksLaunch& launch) {
@@ -116,7 +117,7 @@ int launch_sendrecv(const WorksLaunch& launch) {
   call.head = head_of(launch);
   const auto group = [](int warps) { return warps > 0 ? warps + 1 : 0; };
   const int senders = group(call.head.send_warps), receivers = group(call.head.recv_warps);
-  const int warps = call.head.apart ? std::max(senders, receivers) : senders + receivers;
+  const int warps = call.head.apart ? max(senders, receivers) : senders + receivers;
   if (warps == 0) return cudaSuccess;  // no message has a byte
   const PairStep* rounds = launch.host_pairs;
   for (int w = 0; w < launch.work_count; ++w) {

@@ -1,8 +1,6 @@
 // Host side of the window kernels: how many blocks, and in which form runs what table.h names.
 #include "kernels/cuda/window/launch.h"
 
-#include <algorithm>
-
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/window/broadcast_lines.cuh"
 #include "kernels/cuda/window/broadcast_store.cuh"

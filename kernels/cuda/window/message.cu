@@ -1,8 +1,6 @@
 // Host side of messages through peers' memory.
 #include "kernels/cuda/window/message_lines.cuh"
 
-#include <algorithm>
-
 #include "kernels/cuda/multiprocessors.cuh"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/window/host.cuh"
@@ -50,7 +48,7 @@ bool messages_of(const WindowLaunch& launch, const PairStep& step, Messages& m) 
   return true;
 }
 uint64_t largest_of(const Messages& m) {
-  return std::max(m.send_bytes, m.recv_bytes);
+  return max(m.send_bytes, m.recv_bytes);
 }
 // All begin at multiples of `to` bytes.
 bool aligned(const Messages& m, uint64_t to) {
@@ -58,7 +56,7 @@ bool aligned(const Messages& m, uint64_t to) {
 }
 
 int asked_blocks(const WindowLaunch& launch) {
-  return std::min(launch.blocks, kWindowBlocks);
+  return min(launch.blocks, kWindowBlocks);
 }
 
 int launch_store(const WindowLaunch& launch, const Exchange& x, const Messages& m) {
@@ -96,13 +94,13 @@ int launch_lines(const WindowLaunch& launch, Exchange x, MessageRounds& rounds) 
   x.bytes = 0;
   for (int i = 0; i < rounds.count; ++i) {
     const Messages& m = rounds.round[i];
-    x.bytes = std::max(x.bytes, largest_of(m));
+    x.bytes = max(x.bytes, largest_of(m));
     odd = odd || !aligned(m, 8) || (m.send_bytes | m.recv_bytes) % 8 != 0;
   }
   // A sender waits for all blocks of a receiver, whose launch may be cut otherwise: all of a launch
   // must have a place at the same time.
-  const int places = std::clamp(multiprocessors(), 1, kWindowBlocks);
-  const int blocks = std::min(line_blocks<Ll128>(x, asked_blocks(launch)), places);
+  const int places = max(1, min(multiprocessors(), kWindowBlocks));
+  const int blocks = min(line_blocks<Ll128>(x, asked_blocks(launch)), places);
   const int threads = line_threads<Ll128>(x, blocks);
   const uint32_t units = units_of<Ll128>(x.bytes), warps = uint32_t(blocks) * kLineThreads / 32;
   const auto run = [&]<Places kPlaces>(auto* kernel) {

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "kernels/algo/algorithms.h"
 #include "kernels/cpu/launch.h"
+#include "kernels/cuda/window_stand.h"
 #include "kernels/shared_block.h"
 
 namespace collctl::runtime::testing {
