@@ -6,7 +6,6 @@ add_custom_target(revision
   WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} BYPRODUCTS ${revision_header} COMMENT "")
 set_source_files_properties(cmd/version_command.cc PROPERTIES
   INCLUDE_DIRECTORIES ${CMAKE_BINARY_DIR}/revision)
-add_dependencies(collctl_cmd revision)
 file(STRINGS base/version.h version_line REGEX "\"${PROJECT_VERSION}\"")
 if(NOT version_line)
   message(FATAL_ERROR "base/version.h does not say ${PROJECT_VERSION}, the project's version")

@@ -11,7 +11,7 @@ namespace collctl::topology {
 namespace {
 
 // How much crosses each link, one way, and goes in and out of each NUMA node's memory.
-struct Loads {
+struct Carried {
   std::map<std::pair<int, int>, double> links;
   std::map<int, double> memory;
   bool connected = true;
@@ -37,7 +37,7 @@ double host_memory_gbps(const Graph& graph) {
   const size_t count = graph.gpus.size();
   if (count < 2 || graph.hosts > 1) return 0;
   const Paths paths = base_paths(graph, {.through_gpus = false});
-  Loads loads;
+  Carried loads;
   for (const int gpu : graph.gpus) {
     const int beside = graph.nodes[size_t(gpu)].cpu;
     loads.add(paths.at(gpu, beside), beside, 1);
