@@ -14,10 +14,11 @@ constexpr size_t kMostListed = 4096;
 
 // null: unlimited.
 void limit_field(JsonRecord& io, const char* name, uint64_t& limit) {
-  std::optional<uint64_t> known = limit;
-  if (limit == kUnlimited) known.reset();
-  io.field(name, known);
-  if (io.reading()) limit = known.value_or(kUnlimited);
+  if (io.null(name, limit == kUnlimited)) {
+    if (io.reading()) limit = kUnlimited;
+  } else {
+    io.field(name, limit);
+  }
 }
 
 }  // namespace
