@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -140,6 +141,39 @@ Result<uint64_t> parse_bytes(const std::string& text) {
   return number << shift;
 }
 
+Result<double> parse_seconds(const std::string& text) {
+  constexpr struct {
+    std::string_view name;
+    double seconds;
+  } kUnits[] = {{"d", 86400}, {"h", 3600}, {"m", 60}, {"s", 1}, {"ms", 1e-3}};
+  const Error expected(
+      ErrorCode::usage,
+      format("'{}': expected a duration such as 90, 500ms, 90s, 15m, 2h or 1h30m", text));
+  if (text.find_first_not_of("0123456789.eE-") == std::string::npos && text[0] != '-') {
+    char* end = nullptr;
+    const double plain = std::strtod(text.c_str(), &end);
+    if (text.empty() || *end != 0 || !std::isfinite(plain)) return expected;
+    return plain;
+  }
+  double seconds = 0;
+  size_t unit = 0;  // units get smaller from left to right
+  for (size_t at = 0; at < text.size(); ++unit) {
+    const size_t digits = std::min(text.find_first_not_of("0123456789.", at), text.size());
+    const size_t end = std::min(text.find_first_of("0123456789.", digits), text.size());
+    const std::string number = text.substr(at, digits - at);
+    char* rest = nullptr;
+    const double value = std::strtod(number.c_str(), &rest);
+    if (number.empty() || *rest != 0) return expected;
+    const std::string name = text.substr(digits, end - digits);  // empty: "1h30" lacks one
+    while (unit < std::size(kUnits) && kUnits[unit].name != name) ++unit;
+    if (unit == std::size(kUnits)) return expected;
+    seconds += value * kUnits[unit].seconds;
+    at = end;
+  }
+  if (!std::isfinite(seconds)) return expected;
+  return seconds;
+}
+
 Result<int64_t> knob_int(KnobId id) {
   const Knob& k = knob(id);
   const KnobValue v = knob_value(id);
@@ -163,12 +197,10 @@ Result<int64_t> knob_int(KnobId id) {
 Result<double> knob_seconds(KnobId id) {
   const Knob& k = knob(id);
   const KnobValue v = knob_value(id);
-  char* end = nullptr;
-  const double number = std::strtod(v.text.c_str(), &end);
-  if (end == v.text.c_str() || *end != 0 || !(number >= double(k.minimum) / 1000) ||
-      number > double(k.maximum))
-    return bad_value(v, format("seconds in 0.001..{}", k.maximum));
-  return number;
+  const auto seconds = parse_seconds(v.text);
+  if (!seconds || *seconds < double(k.minimum) / 1000 || *seconds > double(k.maximum))
+    return bad_value(v, format("seconds in 0.001..{}, or 500ms, 90s, 2m, 1h", k.maximum));
+  return *seconds;
 }
 
 Status check_knobs() {

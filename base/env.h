@@ -58,6 +58,9 @@ Status check_knobs();
 
 // "8", "1K", "4M", "1G" (also KiB, MiB...): binary units. Error says what was expected.
 Result<uint64_t> parse_bytes(const std::string& text);
+// Seconds: "90", "0.5", "500ms", "90s", "15m", "2h", "1h30m", "1d"; a unit stands once, larger ones
+// first. Error says what was expected.
+Result<double> parse_seconds(const std::string& text);
 
 // An environment variable that is not a knob (HOME, NO_COLOR, SLURM_*...). Empty optional when
 // unset.

@@ -326,11 +326,7 @@ Result<int> checked(const ParsedLine& line, Console& console) {
   run.options.below = line.number("below", 0.7);
   run.options.limits = output.limits;
   run.options.expect = std::move(expect);
-  if (line.has("soak")) {
-    auto time = parse_duration(line.text("soak"));
-    if (!time) return std::move(time.error()).within("--soak");
-    run.options.soak_s = *time;
-  }
+  run.options.soak_s = line.number("soak", 0);
   for (const auto& host : run.launch.hosts.hosts) run.hosts.push_back(host.host());
   if (run.hosts.empty()) run.hosts.push_back(base::this_host());
   if (line.has("list")) {

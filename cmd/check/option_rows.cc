@@ -33,7 +33,7 @@ void add_check_options(std::vector<Option>& t) {
        .help = "not these suites"});
   add({.name = "list", .help = "the suites, what each needs and is likely to take"});
   add({.name = "budget",
-       .kind = ValueKind::number,
+       .kind = ValueKind::duration,
        .value = "S",
        .fallback = "none",
        .minimum = 0.001,
@@ -53,9 +53,11 @@ void add_check_options(std::vector<Option>& t) {
                "have, whose name has "
                "that word in it; # begins a comment."});
   add({.name = "soak",
-       .kind = ValueKind::text,
+       .kind = ValueKind::duration,
        .value = "TIME",
        .fallback = "none",
+       .minimum = 1,
+       .maximum = 31622400,
        .help = "the suites again and again for 90s, 15m, 2h, ... (check)",
        .more = "A round that has begun goes on to its end. What fails in any round fails, with the "
                "number of rounds; a table has the worst values of each twelfth of the time. -o "

@@ -1,17 +1,14 @@
-// Finding the command, checking values against the tables.
+// Finding the command.
 #include "cmd/cli/parse.h"
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
-#include <cstdlib>
-#include <iterator>
-#include <sstream>
 
 #include "base/check.h"
 #include "base/env.h"
 #include "base/format.h"
 #include "cmd/cli/foreign_options.h"
+#include "cmd/cli/values.h"
 
 namespace collctl::cmd {
 namespace {
@@ -133,84 +130,6 @@ Status check_form(const ParsedLine& line) {
   return {};
 }
 
-std::optional<double> decimal(const std::string& text) {
-  if (text.empty() || !(std::isdigit(uint8_t(text[0])) || text[0] == '.')) return std::nullopt;
-  if (text.find_first_not_of("0123456789.eE+-") != std::string::npos) return std::nullopt;
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (*end != 0 || !std::isfinite(value)) return std::nullopt;
-  return value;
-}
-
-bool whole(const std::string& text) {
-  return !text.empty() && text.size() <= 18 &&
-         text.find_first_not_of("0123456789") == std::string::npos;
-}
-
-std::string expectation(const Option& option) {
-  std::string words = joined(option.allowed, ", ");
-  switch (option.kind) {
-    case ValueKind::integer:
-      return format("a whole number {:.0f}..{:.0f}{}{}", option.minimum, option.maximum,
-                    words.empty() ? "" : " or ", words);
-    case ValueKind::number:
-      return format("{} {}..{:.0f}", std::string_view(option.value) == "S" ? "seconds" : "a number",
-                    option.minimum, option.maximum);
-    case ValueKind::size:
-      return "a size such as 8, 1K, 4M or 1G";
-    case ValueKind::limit:
-      return format("{}, a number, with @ and a size if not the default one", option.value);
-    case ValueKind::choice:
-      return words;
-    case ValueKind::choices:
-      return format("{} (or several with commas)", words);
-    default:
-      return option.value;
-  }
-}
-
-bool legal(const Option& option, const std::string& value) {
-  const auto allows = [&](const std::string& word) {
-    return std::find(option.allowed.begin(), option.allowed.end(), word) != option.allowed.end();
-  };
-  switch (option.kind) {
-    case ValueKind::flag:
-    case ValueKind::count:
-      return true;
-    case ValueKind::integer: {
-      if (allows(value)) return true;
-      if (!whole(value)) return false;
-      const double number = double(std::strtoll(value.c_str(), nullptr, 10));
-      return number >= option.minimum && number <= option.maximum;
-    }
-    case ValueKind::number: {
-      const auto number = decimal(value);
-      return number && *number >= option.minimum && *number <= option.maximum;
-    }
-    case ValueKind::size: {
-      const auto bytes = base::parse_bytes(value);
-      return bytes.ok() && double(*bytes) >= option.minimum;
-    }
-    case ValueKind::limit: {
-      const size_t at = value.find('@');
-      const auto number = decimal(value.substr(0, at));
-      if (!number || *number < option.minimum || *number > option.maximum) return false;
-      return at == std::string::npos || base::parse_bytes(value.substr(at + 1)).ok();
-    }
-    case ValueKind::choice:
-      return allows(value);
-    case ValueKind::choices: {
-      const auto parts = expand_choices(option, value);
-      return !parts.empty() && std::all_of(parts.begin(), parts.end(), allows);
-    }
-    case ValueKind::text:
-    case ValueKind::file:
-    case ValueKind::directory:
-      return !value.empty();
-  }
-  return false;
-}
-
 size_t edit_distance(const std::string& a, const std::string& b) {
   // Rows of the usual table, kept three deep for neighbours that changed places.
   std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
@@ -259,50 +178,17 @@ std::string nearest(const std::string& word, const std::vector<std::string>& nam
   return best;
 }
 
-std::vector<std::string> expand_choices(const Option& option, const std::string& value) {
-  std::vector<std::string> parts;
-  size_t from = 0;
-  while (from <= value.size()) {
-    const size_t comma = std::min(value.find(',', from), value.size());
-    const std::string part = value.substr(from, comma - from);
-    if (part == "all") {
-      parts.assign(option.allowed.begin(), option.allowed.end());
-      parts.erase(std::remove(parts.begin(), parts.end(), "all"), parts.end());
-      return parts;
-    }
-    if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
-    from = comma + 1;
-  }
-  return parts;
-}
-
-Status check_value(const Option& option, const std::string& value) {
-  if (legal(option, value)) return {};
-  std::string message = format("--{} {}: expected {}", option.name,
-                               value.empty() ? "''" : value.substr(0, 80), expectation(option));
-  if (option.kind == ValueKind::choice || option.kind == ValueKind::choices) {
-    std::string near = meant_value(option, value);
-    if (near.empty()) {
-      std::vector<std::string> words = option.allowed;
-      for (const auto& [theirs, ours] : option.synonyms) {
-        std::istringstream each(theirs);
-        words.insert(words.end(), std::istream_iterator<std::string>(each), {});
-      }
-      near = nearest(value, words);
-    }
-    if (!near.empty()) message += format("; did you mean {}?", near);
-  }
-  return usage(message);
-}
-
-std::string ParsedLine::text(const std::string& option) const {
-  const auto it = given.find(option);
-  if (it != given.end()) return it->second.back();
+const Option& ParsedLine::row(const std::string& option) const {
   // An option that the command does not take has its default.
   const Option* row = command != nullptr ? find_option(option, command->scopes) : nullptr;
   if (row == nullptr) row = find_option(option);
   COLL_CHECK(row != nullptr);
-  return row->fallback;
+  return *row;
+}
+
+std::string ParsedLine::text(const std::string& option) const {
+  const auto it = given.find(option);
+  return it != given.end() ? it->second.back() : row(option).fallback;
 }
 
 std::vector<std::string> ParsedLine::all(const std::string& option) const {
@@ -316,7 +202,7 @@ int ParsedLine::times(const std::string& option) const {
 }
 
 double ParsedLine::number(const std::string& option, double otherwise) const {
-  return decimal(text(option)).value_or(otherwise);
+  return number_of(row(option), text(option)).value_or(otherwise);
 }
 
 Result<ParsedLine> parse(const std::vector<std::string>& arguments) {

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "cmd/cli/command.h"
+#include "cmd/cli/values.h"
 
 namespace collctl::cmd {
 
@@ -31,8 +32,10 @@ struct ParsedLine {
   std::string text(const std::string& option) const;
   std::vector<std::string> all(const std::string& option) const;
   int times(const std::string& option) const;
-  // A number that parse() has checked; `otherwise` when not given and the default is no number.
+  // A number that parse() has checked (number_of() in values.h); `otherwise` when not given and the
+  // default is no number.
   double number(const std::string& option, double otherwise) const;
+  const Option& row(const std::string& option) const;
 };
 
 // `arguments` without the program's name.
@@ -51,10 +54,6 @@ Status parse_options(const Command& command, const std::vector<std::string>& arg
                      ParsedLine& line);
 // The option that a word such as -n or --ranks (without a joined value) is, or null.
 const Option* option_of_word(const Command& command, const std::string& word);
-// A value against its option's row.
-Status check_value(const Option& option, const std::string& value);
-// The comma separated parts of a choices value; "all" becomes every word of the row.
-std::vector<std::string> expand_choices(const Option& option, const std::string& value);
 // The nearest of the names, or "" when none is near.
 std::string nearest(const std::string& word, const std::vector<std::string>& names);
 

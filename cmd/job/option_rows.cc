@@ -82,7 +82,7 @@ void add_launch_options(std::vector<Option>& t) {
        .repeatable = true,
        .help = "pass a variable to the ranks; NAME* passes a prefix"});
   add({.name = "timeout",
-       .kind = ValueKind::number,
+       .kind = ValueKind::duration,
        .value = "S",
        .fallback = "none",
        .minimum = 0.001,
@@ -90,7 +90,7 @@ void add_launch_options(std::vector<Option>& t) {
        .scopes = kLaunch | kDoctor | kTopo,
        .help = "end the whole job after S seconds"});
   add({.name = "start-timeout",
-       .kind = ValueKind::number,
+       .kind = ValueKind::duration,
        .value = "S",
        .fallback = "60",
        .minimum = 0.001,
@@ -98,7 +98,7 @@ void add_launch_options(std::vector<Option>& t) {
        .scopes = kLaunch | kDoctor | kTopo,
        .help = "deadline for launch and bootstrap, seconds"});
   add({.name = "op-timeout",
-       .kind = ValueKind::number,
+       .kind = ValueKind::duration,
        .value = "S",
        .fallback = "30",
        .minimum = 0.001,
@@ -118,7 +118,7 @@ void add_launch_options(std::vector<Option>& t) {
            "moved for --op-timeout is lost, too. A way that breaks between ranks that are all "
            "there ends the job, as does a loss that leaves one rank."});
   add({.name = "grace",
-       .kind = ValueKind::number,
+       .kind = ValueKind::duration,
        .value = "S",
        .fallback = "5",
        .minimum = 0,
@@ -251,7 +251,7 @@ void add_host_options(std::vector<Option>& t) {
        .more = "strict: known ones. accept-new: unknown ones are added to known_hosts; a changed "
                "one is refused. off: any."});
   add({.name = "connect-timeout",
-       .kind = ValueKind::number,
+       .kind = ValueKind::duration,
        .value = "S",
        .fallback = "10",
        .minimum = 0.1,

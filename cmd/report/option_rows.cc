@@ -78,7 +78,7 @@ void add_output_options(std::vector<Option>& t) {
            "and than figures of its kind scatter by, or a failure came, 8 when something was "
            "measured in the first only."});
   add({.name = "below",
-       .kind = ValueKind::number,
+       .kind = ValueKind::ratio,
        .value = "F",
        .fallback = "0.9",
        .minimum = 0,

@@ -17,10 +17,12 @@ namespace {
 
 using kernels::Collective;
 
-Limit limit_of(const std::string& text) {
-  Limit limit;
+// "80%@1M"; parse() has checked it.
+std::optional<Limit> limit_of(const ParsedLine& line, const char* option) {
+  if (!line.has(option)) return std::nullopt;
+  const std::string text = line.text(option);
   const size_t at = text.find('@');
-  limit.value = std::strtod(text.substr(0, at).c_str(), nullptr);
+  Limit limit{.value = *number_of(line.row(option), text.substr(0, at)), .at_bytes = {}};
   if (at != std::string::npos) limit.at_bytes = bytes_of(text.substr(at + 1));
   return limit;
 }
@@ -96,7 +98,7 @@ Result<Format> format_of_output(const ParsedLine& line, const BenchSpec* spec) {
 // everything before it starts.
 Status read_limits(const ParsedLine& line, OutputOptions& output) {
   Limits& limits = output.limits;
-  if (line.has("min-efficiency")) limits.min_efficiency = limit_of(line.text("min-efficiency"));
+  limits.min_efficiency = limit_of(line, "min-efficiency");
   if (line.has("thresholds")) {
     const std::string file = line.text("thresholds");
     COLL_ASSIGN(const std::string text, base::read_file(file, kMostThresholdText));
@@ -156,8 +158,8 @@ Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* 
         return usage(format("--trace {}: --output goes there as well", output.trace));
     COLL_TRY_IN(check_writable(output.trace), "--trace");
   }
-  if (line.has("min-busbw")) output.limits.min_busbw = limit_of(line.text("min-busbw"));
-  if (line.has("max-latency")) output.limits.max_latency = limit_of(line.text("max-latency"));
+  output.limits.min_busbw = limit_of(line, "min-busbw");
+  output.limits.max_latency = limit_of(line, "max-latency");
   COLL_TRY(read_limits(line, output));
   if (spec != nullptr) {
     COLL_TRY(check_limit("min-efficiency", output.limits.min_efficiency, *spec));

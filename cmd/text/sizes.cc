@@ -49,33 +49,6 @@ std::string duration_text(double seconds) {
   return rest == 0 ? text : format("{} {} {}", text, rest, whole < 3600 ? "s" : "min");
 }
 
-Result<double> parse_duration(const std::string& text) {
-  constexpr double kMost = 366 * 86400.0;
-  constexpr struct {
-    char letter;
-    double seconds;
-  } kUnits[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
-  const Error wrong(ErrorCode::usage,
-                    format("'{}' is no duration: expected 90s, 15m, 2h or 1h30m", text));
-  double seconds = 0;
-  size_t unit = 0;  // units get smaller from left to right
-  for (size_t at = 0; at < text.size(); ++unit) {
-    const size_t end = std::min(text.find_first_not_of("0123456789.", at), text.size());
-    const std::string digits = text.substr(at, end - at);
-    char* rest = nullptr;
-    const double number = std::strtod(digits.c_str(), &rest);
-    if (digits.empty() || *rest != 0) return wrong;
-    if (end == text.size() && at > 0) return wrong;  // 1h30: of what?
-    const char letter = end == text.size() ? 's' : text[end];
-    while (unit < std::size(kUnits) && kUnits[unit].letter != letter) ++unit;
-    if (unit == std::size(kUnits)) return wrong;
-    seconds += number * kUnits[unit].seconds;
-    at = end + 1;
-  }
-  if (!(seconds > 0 && seconds <= kMost)) return wrong;
-  return seconds;
-}
-
 std::string rank_ranges(std::vector<int> ranks) {
   std::sort(ranks.begin(), ranks.end());
   return base::number_ranges(ranks, ",");

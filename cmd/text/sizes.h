@@ -17,8 +17,6 @@ std::string option_bytes(uint64_t bytes);
 std::string four_digits(double value);
 // "45 s", "34 min", "2 h 5 min"
 std::string duration_text(double seconds);
-// Seconds of "90", "90s", "15m", "2h", "1h30m", "1d". Error usage.
-Result<double> parse_duration(const std::string& text);
 // "0-3,7"
 std::string rank_ranges(std::vector<int> ranks);
 

@@ -51,6 +51,7 @@ void add_topo_options(std::vector<Option>& t) {
   add({.name = "assume-nic",
        .kind = ValueKind::number,
        .value = "GBPS",
+       .unit = "Gb/s",
        .fallback = "chosen",
        .minimum = 0.001,
        .maximum = 100000,

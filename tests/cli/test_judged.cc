@@ -84,10 +84,10 @@ TEST_CASE("--min-efficiency and thresholds of a file decide", "[cli]") {
                                  "allreduce 8 time * max 1e9 nobody's\n"
                                  "allreduce 32K busbw 2 min 0 nobody's\n");
   CHECK(reduce("--min-efficiency 0.0001 --thresholds " + good).code == 0);
-  const Ran slow = reduce("--min-efficiency 100@8");
+  const Ran slow = reduce("--min-efficiency 1000%@8");
   CHECK(slow.code == 1);
   for (const char* word :
-       {"allreduce 8 B float32 sum", "below the minimum of 10000 %", "limited by"})
+       {"allreduce 8 B float32 sum", "below the minimum of 1000 %", "limited by"})
     CHECK(has(slow.out, word));
   CHECK(reduce("--min-efficiency 1@4K").code == 2);
   const Ran late = reduce("--thresholds " +
@@ -174,9 +174,9 @@ TEST_CASE("check of this machine alone", "[cli]") {
   const std::string saved = folder / "check.json";
   CHECK(check("node --min-efficiency 0.00001 --save-baseline " + saved).code == 0);
   CHECK_FALSE(file_content(saved).empty());
-  const Ran slow = check("node --min-efficiency 100");
+  const Ran slow = check("node --min-efficiency 1000%");
   CHECK(slow.code == 1);
-  CHECK(has(slow.out, "below the minimum of 10000 %"));
+  CHECK(has(slow.out, "below the minimum of 1000 %"));
   const Ran none = check("inventory --min-efficiency 0.1");
   CHECK(none.code == 8);
   CHECK(has(none.out, "no collective was measured"));

@@ -222,7 +222,20 @@ TEST_CASE("values are checked against the table", "[cmd]") {
   CHECK(usage_error("run broadcast -r none") ==
         "run: --root none: expected a whole number 0..65535 or all");
   CHECK(usage_error("run allreduce --timeout nan") ==
-        "run: --timeout nan: expected seconds 0.001..31536000");
+        "run: --timeout nan: expected seconds 0.001..31536000, or 500ms, 90s, 2m, 1h");
+  CHECK(usage_error("run allreduce --min-efficiency 80") ==
+        "run: --min-efficiency 80: expected F[@SIZE]: a ratio, or with %, with @ and a size if not "
+        "the default one");
+  CHECK(
+      usage_error("run allreduce --min-busbw 1MB/s") ==
+      "run: --min-busbw 1MB/s: expected X[@SIZE]: GB/s, with @ and a size if not the default one");
+  CHECK(usage_error("run rails --below 70") ==
+        "run: --below 70: expected a ratio 0..1, or 0%..100%");
+  const ParsedLine with_units =
+      good("run allreduce --timeout 2m --grace 500ms --min-efficiency 80% --min-busbw 1.5GB/s@4M");
+  CHECK(with_units.number("timeout", 0) == 120);
+  CHECK(with_units.number("grace", 0) == 0.5);
+  CHECK(with_units.number("min-efficiency", 0) == 0.8);
   CHECK(usage_error("run allreduce --timeout 0x10") != "");
   CHECK(usage_error("run allreduce --min-busbw 3@") != "");
   CHECK(usage_error("run allreduce --check 2") == "run: --check 2: expected 0, 1");

@@ -1,4 +1,5 @@
 // Durations as people write them.
+#include "base/env.h"
 #include "cmd/text/sizes.h"
 #include "tests/catch.h"
 
@@ -9,7 +10,7 @@ using namespace collctl::cmd;
 
 TEST_CASE("a duration: a number with a unit, larger units first", "[text]") {
   const auto seconds = [](const char* text) {
-    const auto value = parse_duration(text);
+    const auto value = base::parse_seconds(text);
     return value ? *value : -1;
   };
   CHECK(seconds("90") == 90);
@@ -18,8 +19,13 @@ TEST_CASE("a duration: a number with a unit, larger units first", "[text]") {
   CHECK(seconds("2h") == 7200);
   CHECK(seconds("1h30m") == 5400);
   CHECK(seconds("1d2h3m4s") == 93784);
-  for (const char* bad : {"", "h", "2x", "1h30", "30m1h", "1h1h", "-1s", "0", "1..5s", "1e9h",
-                          " 1s", "9999d", "s1"}) {
+  CHECK(seconds("500ms") == 0.5);
+  CHECK(seconds("1s20ms") == 1.02);
+  CHECK(seconds("0.02") == 0.02);
+  CHECK(seconds("1e3") == 1000);
+  CHECK(seconds("0") == 0);
+  for (const char* bad : {"", "h", "2x", "1h30", "30m1h", "1h1h", "-1s", "1..5s", "1e9h", " 1s",
+                          "s1", "-1", "1e", "1ms1s", "nan", "1e999"}) {
     INFO(bad);
     CHECK(seconds(bad) == -1);
   }

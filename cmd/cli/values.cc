@@ -1,0 +1,160 @@
+#include "cmd/cli/values.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+#include <iterator>
+#include <sstream>
+
+#include "base/env.h"
+#include "base/format.h"
+#include "cmd/cli/foreign_options.h"
+#include "cmd/cli/parse.h"
+
+namespace collctl::cmd {
+namespace {
+
+std::optional<double> decimal(const std::string& text) {
+  if (text.empty() || !(std::isdigit(uint8_t(text[0])) || text[0] == '.')) return std::nullopt;
+  if (text.find_first_not_of("0123456789.eE+-") != std::string::npos) return std::nullopt;
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (*end != 0 || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+std::string words_of(const Option& option) {
+  std::string text;
+  for (const std::string& word : option.allowed) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+bool whole(const std::string& text) {
+  return !text.empty() && text.size() <= 18 &&
+         text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+std::string expectation(const Option& option) {
+  const std::string words = words_of(option);
+  switch (option.kind) {
+    case ValueKind::integer:
+      return format("a whole number {:.0f}..{:.0f}{}{}", option.minimum, option.maximum,
+                    words.empty() ? "" : " or ", words);
+    case ValueKind::number:
+      return format("a number {}..{:.0f}", option.minimum, option.maximum);
+    case ValueKind::duration:
+      return format("seconds {}..{:.0f}, or 500ms, 90s, 2m, 1h", option.minimum, option.maximum);
+    case ValueKind::ratio:
+      return format("a ratio {}..{}, or {:.0f}%..{:.0f}%", option.minimum, option.maximum,
+                    100 * option.minimum, 100 * option.maximum);
+    case ValueKind::size:
+      return "a size such as 8, 1K, 4M or 1G";
+    case ValueKind::limit:
+      return format("{}: {}, with @ and a size if not the default one", option.value, option.unit);
+    case ValueKind::choice:
+      return words;
+    case ValueKind::choices:
+      return format("{} (or several with commas)", words);
+    default:
+      return option.value;
+  }
+}
+
+bool legal(const Option& option, const std::string& value) {
+  const auto allows = [&](const std::string& word) {
+    return std::find(option.allowed.begin(), option.allowed.end(), word) != option.allowed.end();
+  };
+  switch (option.kind) {
+    case ValueKind::flag:
+    case ValueKind::count:
+      return true;
+    case ValueKind::integer: {
+      if (allows(value)) return true;
+      if (!whole(value)) return false;
+      const double number = double(std::strtoll(value.c_str(), nullptr, 10));
+      return number >= option.minimum && number <= option.maximum;
+    }
+    case ValueKind::number:
+    case ValueKind::duration:
+    case ValueKind::ratio:
+      return number_of(option, value).has_value();
+    case ValueKind::size: {
+      const auto bytes = base::parse_bytes(value);
+      return bytes.ok() && double(*bytes) >= option.minimum;
+    }
+    case ValueKind::limit: {
+      const size_t at = value.find('@');
+      return number_of(option, value.substr(0, at)) &&
+             (at == std::string::npos || base::parse_bytes(value.substr(at + 1)).ok());
+    }
+    case ValueKind::choice:
+      return allows(value);
+    case ValueKind::choices: {
+      const auto parts = expand_choices(option, value);
+      return !parts.empty() && std::all_of(parts.begin(), parts.end(), allows);
+    }
+    case ValueKind::text:
+    case ValueKind::file:
+    case ValueKind::directory:
+      return !value.empty();
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<double> number_of(const Option& option, const std::string& value) {
+  std::optional<double> number;
+  if (option.kind == ValueKind::duration) {
+    if (const auto seconds = base::parse_seconds(value)) number = *seconds;
+  } else if (option.kind == ValueKind::ratio || option.unit == kShareUnit) {
+    const bool percent = value.ends_with('%');
+    number = decimal(value.substr(0, value.size() - percent));
+    if (number && percent) *number /= 100;
+  } else {
+    const bool named = !option.unit.empty() && value.ends_with(option.unit);
+    number = decimal(value.substr(0, value.size() - (named ? option.unit.size() : 0)));
+  }
+  const bool bounded = option.maximum > option.minimum;
+  if (number && bounded && (*number < option.minimum || *number > option.maximum)) return {};
+  return number;
+}
+
+std::vector<std::string> expand_choices(const Option& option, const std::string& value) {
+  std::vector<std::string> parts;
+  size_t from = 0;
+  while (from <= value.size()) {
+    const size_t comma = std::min(value.find(',', from), value.size());
+    const std::string part = value.substr(from, comma - from);
+    if (part == "all") {
+      parts.assign(option.allowed.begin(), option.allowed.end());
+      parts.erase(std::remove(parts.begin(), parts.end(), "all"), parts.end());
+      return parts;
+    }
+    if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
+    from = comma + 1;
+  }
+  return parts;
+}
+
+Status check_value(const Option& option, const std::string& value) {
+  if (legal(option, value)) return {};
+  std::string message = format("--{} {}: expected {}", option.name,
+                               value.empty() ? "''" : value.substr(0, 80), expectation(option));
+  if (option.kind == ValueKind::choice || option.kind == ValueKind::choices) {
+    std::string near = meant_value(option, value);
+    if (near.empty()) {
+      std::vector<std::string> words = option.allowed;
+      for (const auto& [theirs, ours] : option.synonyms) {
+        std::istringstream each(theirs);
+        words.insert(words.end(), std::istream_iterator<std::string>(each), {});
+      }
+      near = nearest(value, words);
+    }
+    if (!near.empty()) message += format("; did you mean {}?", near);
+  }
+  return usage(message);
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,21 @@
+// The grammar of each kind of value: one parser for each, with its bounds, and what it expects in
+// words. Pure; any thread.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cmd/cli/command.h"
+
+namespace collctl::cmd {
+
+// A value against its option's row; error usage.
+Status check_value(const Option& option, const std::string& value);
+// What a number is, within the row's bounds: seconds of a duration, a share of a ratio ("80%" is
+// 0.8), the number of a limit. Nothing: it is none.
+std::optional<double> number_of(const Option& option, const std::string& value);
+// The comma separated parts of a choices value; "all" becomes every word of the row.
+std::vector<std::string> expand_choices(const Option& option, const std::string& value);
+
+}  // namespace collctl::cmd
