@@ -36,7 +36,7 @@ bool whole(const std::string& text) {
 }
 
 std::string expectation(const Option& option) {
-  const std::string words = words_of(option);
+  std::string words = words_of(option);
   switch (option.kind) {
     case ValueKind::integer:
       return format("a whole number {:.0f}..{:.0f}{}{}", option.minimum, option.maximum,

@@ -4,6 +4,7 @@
 
 #include "base/auth.h"
 #include "base/format.h"
+#include "base/host_facts.h"
 #include "base/version.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/job/host_questions.h"

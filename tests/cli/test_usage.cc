@@ -51,7 +51,7 @@ const Case kCases[] = {
      "--output w.pdf: expected a name that ends in .json, .jsonl, .csv, .html, .svg, .xml or "
      ".prom"},
     {"report --diff one.json", "report --diff compares two files: expected OLD NEW"},
-    {"check --soak 2x", "--soak: '2x' is no duration: expected 90s, 15m, 2h or 1h30m"},
+    {"check --soak 2x", "check: --soak 2x: expected seconds 1..31622400, or 500ms, 90s, 2m, 1h"},
     {"run widow-test", "run: unknown collective 'widow-test'; did you mean window-test?"},
     {"allreduce --itres 5", "allreduce: unknown option --itres; did you mean --iters?"},
     {"allreduce -b 2M -e 1M",

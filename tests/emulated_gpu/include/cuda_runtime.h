@@ -26,6 +26,9 @@
 // As the newest code that is compiled for.
 #define __CUDA_ARCH__ 900
 
+using std::max;  // CUDA has them without a namespace
+using std::min;
+
 namespace emulated {
 struct Index {
   unsigned x = 1, y = 1, z = 1;

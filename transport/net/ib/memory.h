@@ -5,6 +5,7 @@
 
 #include "transport/device/device.h"
 #include "transport/net/ib/devices.h"
+#include "transport/transport.h"
 
 namespace collctl::transport {
 
