@@ -193,6 +193,12 @@ Status CpuExecutor::outcome() {
   COLL_CHECK_NOTE(best != nullptr, "a channel has failed where an operation has");
   Error error = error_from_report(*best, options_.op_timeout_s);
   if (best->code != ReportCode::timeout || best->peer == best->rank) return error;
+  // Channels wait for each other in the end, so the one that was late first may be a whole one.
+  const auto broken = wire_.unreached();
+  if (broken && !broken->interface.empty()) {
+    error.message += "; nothing passes over interface " + broken->interface;
+    return error;
+  }
   const bool receives = best->side == kernels::WaitSide::recv;
   const std::string interface = wire_.interface_of(
       {int(best->channel), receives ? best->peer : best->rank, receives ? best->rank : best->peer});

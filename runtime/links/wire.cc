@@ -433,9 +433,10 @@ std::string Wire::condition(int peer) const {
 
 std::optional<Wire::Unreached> Wire::unreached() const {
   Unreached found;
-  each_link([&](const Edge&, const transport::Link& link, int far) {
+  each_link([&](const Edge& edge, const transport::Link& link, int far) {
     if (found.peer >= 0) return;  // one explains enough, and each may take a moment
-    if (const double seconds = link.unacknowledged_s(); seconds > 0) found = {far, seconds};
+    if (const double seconds = link.unacknowledged_s(); seconds > 0)
+      found = {far, seconds, interface_of(edge)};
   });
   return found.peer < 0 ? std::nullopt : std::optional(found);
 }

@@ -95,6 +95,7 @@ class Wire {
   struct Unreached {
     int peer = -1;
     double seconds = 0;
+    std::string interface = {};  // as of interface_of()
   };
   std::optional<Unreached> unreached() const;
   // Of a relay that has not taken what this rank gave it: the rank that it sends to when it is
