@@ -17,6 +17,9 @@
 namespace collctl::base {
 namespace {
 
+// More addresses of the card below, on its own network: hosts answer for each other's by either.
+constexpr std::string_view kShares[] = {"ipvlan", "ipvtap", "macvlan", "macvtap"};
+
 constexpr int kMostStacked = 8;  // a VLAN on a bond of ports of ...
 constexpr int kAsks = 3;         // for links that change meanwhile, or fill the buffer
 constexpr size_t kAnswerBytes = 64 << 10;
@@ -97,6 +100,18 @@ void judge_interfaces(std::vector<NetInterface>& interfaces,
                  : link != nullptr               ? by_kind(*link, links)
                                                  : "";
     if (each.aside.empty() && only_link_local(each)) each.aside = "only link-local addresses";
+  }
+  for (NetInterface& each : interfaces) {
+    const InterfaceLink* link = links.of(each.name);
+    if (!each.aside.empty() || link == nullptr || link->lower_elsewhere ||
+        std::ranges::count(kShares, link->kind) == 0)
+      continue;
+    const InterfaceLink* card = links.of(link->lower);
+    const auto counts = [&](const NetInterface& other) {
+      return card != nullptr && other.name == card->name && other.aside.empty();
+    };
+    if (std::ranges::any_of(interfaces, counts))
+      each.aside = format("a {} of {}, which counts", link->kind, card->name);
   }
   // The end of a pair whose other one is in another namespace: the only way out of a container, and
   // on a host with a network card the way to one of its containers.

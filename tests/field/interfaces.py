@@ -118,7 +118,7 @@ def ipv4_only(field, nodes):
         field.on(i, "ip -6 address flush dev eth0 scope global")
 
 
-@condition("interfaces", "ipv6-only", all=True, unlike=("ipv4", "own-127", "dead-address-first", "dead-ipv6-first", "late", "flannel",
+@condition("interfaces", "ipv6-only", all=True, unlike=("ipv4", "mixed", "own-127", "dead-address-first", "dead-ipv6-first", "late", "flannel",
                                                        "own-127-first-of-all", "af-inet", "jump"))
 def ipv6_only(field, nodes):
     field.hosts_file(*(f"{field.address6(i)} {field.name(i)}" for i in nodes))
@@ -140,12 +140,11 @@ def vlan(field, nodes):
         field.rails[i].append("eth0.100")
 
 
-@condition("interfaces", "macvlan", all=True, link="macvlan", unlike=("mtu", "blackhole"))
+@condition("interfaces", "macvlan", link="macvlan")
 def macvlan(field, nodes):
-    """A container's own card on the host's."""
+    """More addresses of the host's card: it stays one rail."""
     for i in nodes:
         field.on(i, f"ip link add link eth0 name net1 type macvlan mode bridge; ip address add 10.101.0.{i}/24 dev net1; ip link set net1 up")
-        field.rails[i].append("net1")
 
 
 @condition("interfaces", "bond", all=True, link="bond", unlike=("flannel",))

@@ -95,6 +95,17 @@ TEST_CASE("bonds, VLANs, bridges of cards, macvlan and InfiniBand count", "[inte
   CHECK(made.why("eth0") == "a port of bond0");
 }
 
+TEST_CASE("a macvlan of a card that counts does not, of one without an address it does",
+          "[interfaces]") {
+  Machine made;
+  made.add({.name = "eth0", .index = 2}, "10.0.0.1")
+      .add({.name = "eth1", .index = 3}, "")
+      .add({.name = "net0", .kind = "macvlan", .index = 4, .lower = 2}, "10.1.0.1")
+      .add({.name = "net1", .kind = "ipvlan", .index = 5, .lower = 3}, "10.2.0.1");
+  CHECK(made.counting() == "eth0 net1");
+  CHECK(made.why("net0") == "a macvlan of eth0, which counts");
+}
+
 TEST_CASE("in a container the end of a veth counts, unless both ends are here", "[interfaces]") {
   Machine made;
   made.add({.name = "eth0", .kind = "veth", .index = 2, .lower = 9, .lower_elsewhere = true},
