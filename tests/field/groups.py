@@ -18,7 +18,7 @@ def parent(controller):
 
 def make(name, controller, cores, size, pids):
     above = parent(controller)
-    group = f"{above}/collctl-field-{os.getpid()}-{name}"
+    group = f"{above}/{os.path.basename(os.environ['RIG'])}-{name}"  # alone in a folder that namespaces share
     os.mkdir(group)
     one = above != ROOT
     period = 20000

@@ -1,5 +1,6 @@
 """The way to hosts by SSH, and what a login finds there."""
 import errno
+import os
 import pathlib
 import platform
 import subprocess
@@ -202,13 +203,14 @@ def one_core(field, nodes):
         field.limit(i, "cpu", cores=1)
 
 
-@condition("limits", "memory-1g", cgroup="memory", commands=BY_SSH)
+@condition("limits", "memory", cgroup="memory", commands=BY_SSH)
 def memory(field, nodes):
+    """As much as doctor wants for a rank a core."""
     for i in nodes:
-        field.limit(i, "memory", bytes=1 << 30)
+        field.limit(i, "memory", bytes=max(1 << 30, (64 << 20) * os.cpu_count()))
 
 
-@condition("limits", "pids-200", cgroup="pids", commands=BY_SSH)
+@condition("limits", "pids", cgroup="pids", commands=BY_SSH)
 def pids(field, nodes):
     for i in nodes:
-        field.limit(i, "pids", pids=200)
+        field.limit(i, "pids", pids=200 + 16 * os.cpu_count())

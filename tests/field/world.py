@@ -213,7 +213,7 @@ class Field:
 
     def begin(self, *words, **environment):
         """(process, line) of a command where the launcher is, with the list of hosts where the words have HOSTS."""
-        for node in self.nodes if self.tree else filter(None, [self.launcher]):
+        for node in (self.nodes if self.tree else filter(None, [self.launcher])) if "HOSTS" in words else ():
             shutil.copytree(f"{rig.RIG}/head/home/.ssh", f"{rig.RIG}/{rig.name(node)}/home/.ssh", dirs_exist_ok=True)
         argv = [self.binary]
         for word in words:
