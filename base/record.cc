@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/format.h"
 #include "base/socket.h"
@@ -18,6 +19,17 @@ constexpr size_t kMostContexts = 64;  // of an error
 bool known_code(int32_t code) {
   return (code >= int32_t(ErrorCode::failed) && code <= int32_t(ErrorCode::incomplete)) ||
          code == int32_t(ErrorCode::defect) || code == int32_t(ErrorCode::interrupted);
+}
+
+// Nothing: it is none, or does not fit.
+template <class T>
+std::optional<T> integer_in(const Json& json) {
+  if (json.is_number_unsigned()) {
+    const auto number = json.get<uint64_t>();
+    return std::in_range<T>(number) ? std::optional(T(number)) : std::nullopt;
+  }
+  const bool negative = std::is_signed_v<T> && json.is_number_integer();
+  return negative ? std::optional(json.get<T>()) : std::nullopt;
 }
 
 }  // namespace
@@ -198,48 +210,26 @@ void Record::field(const char* name, Host& value, size_t most) {
   }
 }
 
-std::optional<int64_t> Record::whole(const char* name, int64_t value,
-                                     const Bounds<int64_t>& bounds) {
-  const auto [least, most, bytes] = bounds;
+template <class T>
+std::optional<T> Record::integer(const char* name, T value, const Bounds<T>& bounds) {
+  std::optional<T> read;
   if (in_bytes()) {
-    const uint64_t raw = number_of_bytes(name, uint64_t(value), bytes);
-    const size_t above = 64 - 8 * bytes;
-    const int64_t read = int64_t(raw << above) >> above;  // with its sign
-    if (!reading() || error_) return std::nullopt;
-    if (read >= least && read <= most) return read;
-    fail(name, format("a whole number from {} to {}", least, most));
+    const size_t above =
+        64 - 8 * bounds.bytes;  // of a signed number its sign comes down from there
+    read = T(number_of_bytes(name, uint64_t(value), bounds.bytes) << above) >> above;
   } else if (!reading()) {
     begin_value(name);
     out_->value(value);
   } else if (const Json* const json = find(name)) {
-    const bool fits = json->is_number_unsigned() ? json->get<uint64_t>() <= uint64_t(INT64_MAX)
-                                                 : json->is_number_integer();
-    if (fits && json->get<int64_t>() >= least && json->get<int64_t>() <= most)
-      return json->get<int64_t>();
-    fail(name, format("a whole number from {} to {}", least, most));
+    read = integer_in<T>(*json);
   }
+  if (!reading() || error_) return std::nullopt;
+  if (read && *read >= bounds.least && *read <= bounds.most) return read;
+  fail(name, format("a whole number from {} to {}", bounds.least, bounds.most));
   return std::nullopt;
 }
-
-std::optional<uint64_t> Record::count(const char* name, uint64_t value,
-                                      const Bounds<uint64_t>& bounds) {
-  const auto [least, most, bytes] = bounds;
-  if (in_bytes()) {
-    const uint64_t read = number_of_bytes(name, value, bytes);
-    if (!reading() || error_) return std::nullopt;
-    if (read >= least && read <= most) return read;
-    fail(name, format("a whole number from {} to {}", least, most));
-  } else if (!reading()) {
-    begin_value(name);
-    out_->value(value);
-  } else if (const Json* const json = find(name)) {
-    if (json->is_number_unsigned() && json->get<uint64_t>() >= least &&
-        json->get<uint64_t>() <= most)
-      return json->get<uint64_t>();
-    fail(name, format("a whole number from {} to {}", least, most));
-  }
-  return std::nullopt;
-}
+template std::optional<int64_t> Record::integer(const char*, int64_t, const Bounds<int64_t>&);
+template std::optional<uint64_t> Record::integer(const char*, uint64_t, const Bounds<uint64_t>&);
 
 std::optional<int> Record::word(const char* name, int value, int how_many,
                                 const std::function<const char*(int)>& of) {

@@ -43,7 +43,7 @@ class Record {
 
   bool reading() const { return out_ == nullptr && bytes_out_ == nullptr; }
   Status status() const;
-  // Of bytes: those that are not read yet.
+  // The bytes that are not read yet.
   ByteView rest() const { return *bytes_in_; }
   // A mistake that bounds do not tell.
   void fail(const char* name, const std::string& expected);
@@ -65,11 +65,8 @@ class Record {
   void field(const char* name, T& value,
              std::type_identity_t<T> least = std::numeric_limits<T>::min(),
              std::type_identity_t<T> most = std::numeric_limits<T>::max()) {
-    if constexpr (std::is_signed_v<T>) {
-      if (const auto read = whole(name, value, {least, most, sizeof(T)})) value = T(*read);
-    } else {
-      if (const auto read = count(name, value, {least, most, sizeof(T)})) value = T(*read);
-    }
+    using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+    if (const auto read = integer<Wide>(name, value, {least, most, sizeof(T)})) value = T(*read);
   }
   // A record that has a description.
   template <class T>
@@ -160,8 +157,8 @@ class Record {
   const nlohmann::json* find(const char* name);
   void begin_value(const char* name);
   // These write, or return what was read; none after a mistake.
-  std::optional<int64_t> whole(const char* name, int64_t value, const Bounds<int64_t>& bounds);
-  std::optional<uint64_t> count(const char* name, uint64_t value, const Bounds<uint64_t>& bounds);
+  template <class T>
+  std::optional<T> integer(const char* name, T value, const Bounds<T>& bounds);
   std::optional<int> word(const char* name, int value, int how_many,
                           const std::function<const char*(int)>& of);
   size_t begin_list(const char* name, size_t size, size_t most);

@@ -4,11 +4,11 @@
 #pragma once
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/host.h"
@@ -132,24 +132,16 @@ class Failure {
 // Throws std::logic_error: a value was taken of an error, or an error of a value.
 [[noreturn]] void not_in_result(const char* what);
 
-// A union by hand: with std::variant g++ allocates a seventh more for a batch of cmd.
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : ok_(true), value_(std::move(value)) {}    // NOLINT: implicit on purpose
+  Result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}   // NOLINT: implicit on purpose
   Result(Error error) : Result(Failure(std::move(error))) {}  // NOLINT
-  Result(Failure failure) : ok_(false), failure_(std::move(failure)) {}  // NOLINT
-  Result(Result&& other) noexcept : ok_(other.ok_) { take(other); }
-  Result& operator=(Result&& other) noexcept {
-    if (this == &other) return *this;
-    clear();
-    ok_ = other.ok_;
-    take(other);
-    return *this;
-  }
-  ~Result() { clear(); }
-  bool ok() const { return ok_; }
-  explicit operator bool() const { return ok_; }
+  Result(Failure failure)                                     // NOLINT
+      : state_(std::in_place_index<1>, std::move(failure)) {}
+  bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
   T& value() & { return *inside(); }
   const T& value() const& { return *inside(); }
   T&& value() && { return std::move(*inside()); }
@@ -163,33 +155,17 @@ class [[nodiscard]] Result {
 
  private:
   T* inside() {
-    if (!ok_) not_in_result("value");
-    return &value_;
+    if (!ok()) not_in_result("value");
+    return std::get_if<0>(&state_);
   }
   const T* inside() const { return const_cast<Result*>(this)->inside(); }
   Failure& failed() {
-    if (ok_) not_in_result("error");
-    return failure_;
+    if (ok()) not_in_result("error");
+    return *std::get_if<1>(&state_);
   }
   const Failure& failed() const { return const_cast<Result*>(this)->failed(); }
-  void take(Result& other) {
-    if (ok_)
-      new (&value_) T(std::move(other.value_));
-    else
-      new (&failure_) Failure(std::move(other.failure_));
-  }
-  void clear() {
-    if (ok_)
-      value_.~T();
-    else
-      failure_.~Failure();
-  }
 
-  bool ok_;
-  union {
-    T value_;
-    Failure failure_;
-  };
+  std::variant<T, Failure> state_;
 };
 
 template <>
