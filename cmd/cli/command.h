@@ -20,7 +20,6 @@ enum class ValueKind : uint8_t {
   integer,   // minimum..maximum
   number,    // a decimal number, minimum..maximum
   duration,  // seconds, or with units: 500ms, 90s, 2m, 1h30m
-  ratio,     // 0.8 or 80%
   size,      // bytes: 8, 1K, 4M, 1G
   choice,    // one of `allowed`
   choices,   // several of `allowed`, comma separated
@@ -49,15 +48,14 @@ inline constexpr uint32_t kCheck = 2048;         // check
 inline constexpr uint32_t kFirstOwn = 1u << 16;  // from here on: one task each (cmd/rank_tasks.cc)
 inline constexpr uint32_t kAnywhere = ~0u;
 
-inline constexpr std::string_view kShareUnit = "a ratio, or with %";  // unit of a limit
-
 struct Option {
   const char* name = "";  // long name without dashes
   char letter = 0;
   ValueKind kind = ValueKind::flag;
-  const char* value = "";      // its name in help: N, FILE, ...
-  std::string_view unit = "";  // of a number or limit, which may stand behind it
-  const char* fallback = "";   // the default as help shows it; parsed when it is a legal value
+  const char* value = "";  // its name in help: N, FILE, ...
+  // May stand behind a number or limit. "%": 80% is 0.8.
+  std::string_view unit = "";
+  const char* fallback = "";  // the default as help shows it; parsed when it is a legal value
   double minimum = 0, maximum = 0;
   std::vector<std::string> allowed = {};  // the words of choice(s); words besides numbers elsewhere
   // Other programs' words, with blanks between and around, and ours.

@@ -15,6 +15,8 @@
 namespace collctl::cmd {
 namespace {
 
+constexpr std::string_view kPercent = "%";
+
 std::optional<double> decimal(const std::string& text) {
   if (text.empty() || !(std::isdigit(uint8_t(text[0])) || text[0] == '.')) return std::nullopt;
   if (text.find_first_not_of("0123456789.eE+-") != std::string::npos) return std::nullopt;
@@ -42,16 +44,17 @@ std::string expectation(const Option& option) {
       return format("a whole number {:.0f}..{:.0f}{}{}", option.minimum, option.maximum,
                     words.empty() ? "" : " or ", words);
     case ValueKind::number:
+      if (option.unit == kPercent)
+        return format("a ratio {}..{}, or {:.0f}%..{:.0f}%", option.minimum, option.maximum,
+                      100 * option.minimum, 100 * option.maximum);
       return format("a number {}..{:.0f}", option.minimum, option.maximum);
     case ValueKind::duration:
       return format("seconds {}..{:.0f}, or 500ms, 90s, 2m, 1h", option.minimum, option.maximum);
-    case ValueKind::ratio:
-      return format("a ratio {}..{}, or {:.0f}%..{:.0f}%", option.minimum, option.maximum,
-                    100 * option.minimum, 100 * option.maximum);
     case ValueKind::size:
       return "a size such as 8, 1K, 4M or 1G";
     case ValueKind::limit:
-      return format("{}: {}, with @ and a size if not the default one", option.value, option.unit);
+      return format("{}: {}, with @ and a size if not the default one", option.value,
+                    option.unit == kPercent ? "a ratio, or with %" : option.unit);
     case ValueKind::choice:
       return words;
     case ValueKind::choices:
@@ -77,7 +80,6 @@ bool legal(const Option& option, const std::string& value) {
     }
     case ValueKind::number:
     case ValueKind::duration:
-    case ValueKind::ratio:
       return number_of(option, value).has_value();
     case ValueKind::size: {
       const auto bytes = base::parse_bytes(value);
@@ -108,13 +110,10 @@ std::optional<double> number_of(const Option& option, const std::string& value) 
   std::optional<double> number;
   if (option.kind == ValueKind::duration) {
     if (const auto seconds = base::parse_seconds(value)) number = *seconds;
-  } else if (option.kind == ValueKind::ratio || option.unit == kShareUnit) {
-    const bool percent = value.ends_with('%');
-    number = decimal(value.substr(0, value.size() - percent));
-    if (number && percent) *number /= 100;
   } else {
     const bool named = !option.unit.empty() && value.ends_with(option.unit);
     number = decimal(value.substr(0, value.size() - (named ? option.unit.size() : 0)));
+    if (number && named && option.unit == kPercent) *number /= 100;
   }
   const bool bounded = option.maximum > option.minimum;
   if (number && bounded && (*number < option.minimum || *number > option.maximum)) return {};

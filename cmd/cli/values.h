@@ -12,8 +12,8 @@ namespace collctl::cmd {
 
 // A value against its option's row; error usage.
 Status check_value(const Option& option, const std::string& value);
-// What a number is, within the row's bounds: seconds of a duration, a share of a ratio ("80%" is
-// 0.8), the number of a limit. Nothing: it is none.
+// The number that a value is, within the row's bounds: seconds of a duration, without its unit, the
+// one before a limit's @. Nothing: it is none.
 std::optional<double> number_of(const Option& option, const std::string& value);
 // The comma separated parts of a choices value; "all" becomes every word of the row.
 std::vector<std::string> expand_choices(const Option& option, const std::string& value);

@@ -313,7 +313,7 @@ void add_measure_options(std::vector<Option>& t) {
   add({.name = "min-efficiency",
        .kind = ValueKind::limit,
        .value = "F[@SIZE]",
-       .unit = kShareUnit,
+       .unit = "%",
        .fallback = "none",
        .minimum = 0,
        .maximum = 10,

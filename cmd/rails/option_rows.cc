@@ -60,8 +60,9 @@ void add_rails_options(std::vector<Option>& t, uint32_t own) {
        .maximum = 600,
        .help = "how long to wait for a path that hangs, seconds (rails)"});
   add({.name = "below",
-       .kind = ValueKind::ratio,
+       .kind = ValueKind::number,
        .value = "F",
+       .unit = "%",
        .fallback = "0.7",
        .minimum = 0,
        .maximum = 1,

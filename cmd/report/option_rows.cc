@@ -78,8 +78,9 @@ void add_output_options(std::vector<Option>& t) {
            "and than figures of its kind scatter by, or a failure came, 8 when something was "
            "measured in the first only."});
   add({.name = "below",
-       .kind = ValueKind::ratio,
+       .kind = ValueKind::number,
        .value = "F",
+       .unit = "%",
        .fallback = "0.9",
        .minimum = 0,
        .maximum = 1,
