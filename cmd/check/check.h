@@ -41,7 +41,7 @@ struct CheckOptions {
   double soak_s = 0;    // rounds of the suites for so long; 0: one
 };
 
-// What the suites find; a suite that measures again begins with what there was before it.
+// The findings of suites; one that measures again begins with those from before it.
 struct CheckFound {
   std::map<Host, std::string> out;         // host -> the suite that it failed
   std::set<std::pair<Host, Host>> broken;  // links between two hosts
@@ -53,7 +53,7 @@ struct CheckFound {
   BusyHosts busy;                     // of the suite that runs
 };
 
-// What the suites share while they run.
+// Shared by the suites while they run.
 struct CheckRun : CheckFound {
   CheckRun(const ParsedLine& with, LaunchOptions given) : line(with), launch(std::move(given)) {}
   const ParsedLine& line;

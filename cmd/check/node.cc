@@ -149,9 +149,8 @@ class NodeSpeeds {
     if (!result.busy.empty()) busy_[host] = result.busy;
     const std::string busy = busy_.contains(host) ? busy_.at(host) : "";
     if (!busy.empty() && is_excusable(seen.GBps, usual)) {
-      finding.reason = kBusyHost;
-      finding.leave_out(format("{}; the host was busy ({}), so this says little", message, busy),
-                        "measure again when the hosts are idle: collctl check --only node");
+      spoil(finding, format("{}; the host was busy ({}), so this says little", message, busy),
+            "measure again when the hosts are idle: collctl check --only node");
     } else {
       const std::string why = !busy.empty() ? "; the host was busy: " + busy
                               : result.held_back.empty()

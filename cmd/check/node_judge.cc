@@ -122,9 +122,7 @@ void judge_floor(const NodeJob& job, const MemoryRow& row, const std::vector<std
     return;
   }
   if (!row.busy.empty() && is_excusable(row.GBps, std::strtod(value.value.c_str(), nullptr))) {
-    finding.leave_out(format("{}; the host was busy ({}), so this says little", message, row.busy),
-                      "measure again when the hosts are idle");
-    finding.reason = kBusyHost;
+    spoil(finding, format("{}; the host was busy ({}), so this says little", message, row.busy));
     return;
   }
   finding.fail(ErrorCode::failed, message,

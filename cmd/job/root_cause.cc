@@ -262,8 +262,7 @@ std::optional<Error> deadline_error(const std::vector<RankFacts>& ranks, const R
   // A rank that complains itself is not what the others wait for in the end: rather a host that was
   // asked for its ranks and is mute.
   const bool unexplained = end != nullptr && end->end.error.has_value();
-  const auto mute =
-      std::find_if(ranks.begin(), ranks.end(), [](const RankFacts& r) { return mute_host(r); });
+  const auto mute = std::find_if(ranks.begin(), ranks.end(), mute_host);
   Error e = *speaker.end.error;
   std::string culprits;
   int culprit = -1;

@@ -23,13 +23,17 @@ bool is_excusable(double measured, double asked) {
          asked >= kNoExcuseBelow * measured;
 }
 
+Finding& spoil(Finding& finding, std::string message, std::string remedy) {
+  finding.reason = kBusyHost;
+  return finding.leave_out(std::move(message), std::move(remedy));
+}
+
 void leave_out_spoilt(std::vector<Finding>& findings) {
   for (Finding& finding : findings) {
     if (!says_too_slow(finding) || !is_excusable(std::strtod(finding.measured.c_str(), nullptr),
                                                  std::strtod(finding.expected.c_str(), nullptr)))
       continue;
-    finding.leave_out(finding.message, "measure again when the hosts are idle");
-    finding.reason = kBusyHost;
+    spoil(finding, finding.message);
   }
 }
 

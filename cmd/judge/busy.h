@@ -22,7 +22,10 @@ using BusyHosts = std::map<Host, std::string>;  // why the figures of each say l
 // Whether a load of others may be why so little was measured of what is asked: below a fifth none
 // is.
 bool is_excusable(double measured, double asked);
-// What was too slow while a host was busy was not tested, unless that is no excuse.
+// The figure says little, as a host was busy: it was not tested.
+Finding& spoil(Finding& finding, std::string message,
+               std::string remedy = "measure again when the hosts are idle");
+// Spoils what was too slow while a host was busy, unless that is no excuse.
 void leave_out_spoilt(std::vector<Finding>& findings);
 
 class BusyGuard {
@@ -35,7 +38,7 @@ class BusyGuard {
   // A measurement is over: whether to make it once more. One with a failure stands, as the next
   // might not show it.
   bool again(std::span<const Finding> found, const BusyHosts& busy);
-  // Of what stays spoilt, from the finding `first` on: whose fault it is. `hosts`: how many took
+  // Finds whose fault it is that findings stay spoilt, from `first` on. `hosts`: how many took
   // part.
   std::vector<Host> settle(std::vector<Finding>& findings, size_t first, size_t hosts) const;
   int times() const { return times_; }

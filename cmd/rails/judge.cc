@@ -214,11 +214,10 @@ void Judge::find_spoilt() {
   if (by_host.empty()) return;
   const auto add = [&](size_t paths, size_t host) -> Finding& {
     Finding& finding = v_.checks.emplace_back();
-    finding.name = finding.reason = kBusyHost;
-    return finding.leave_out(
-        format("slow while an end was busy, which says little: {} path{} ({}: {})", paths,
-               paths == 1 ? "" : "s", r_.hosts[host].host, r_.hosts[host].busy),
-        "measure again when the hosts are idle");
+    finding.name = kBusyHost;
+    return spoil(finding,
+                 format("slow while an end was busy, which says little: {} path{} ({}: {})", paths,
+                        paths == 1 ? "" : "s", r_.hosts[host].host, r_.hosts[host].busy));
   };
   if (2 * busy_hosts(r_).size() > r_.hosts.size()) {
     add(all, by_host.begin()->first);
