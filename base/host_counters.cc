@@ -169,14 +169,14 @@ const char* counter_kind_word(CounterOf kind) {
   return kWords[size_t(kind)];
 }
 
-static void fields(JsonRecord& io, DeviceCounter& counter) {
+static void fields(Record& io, DeviceCounter& counter) {
   io.name("kind", counter.kind, kCounterKinds, counter_kind_word);
   io.field("device", counter.device, 256);
   io.field("name", counter.name, 256);
   io.field("value", counter.value);
 }
 
-void fields(JsonRecord& io, DeviceCounters& counters) {
+void fields(Record& io, DeviceCounters& counters) {
   io.field("counters", counters.counters, 1 << 18);
   io.field("looked_at", counters.looked_at);
   io.field("log_end", counters.log_end);

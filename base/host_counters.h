@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json_record.h"
+#include "base/record.h"
 
 namespace collctl::base {
 
@@ -30,7 +30,7 @@ struct DeviceCounters {
   std::string log_missing;              // why its log cannot be read; empty: it was
   std::string nvml_missing;             // the same of NVML, where there are GPUs
 };
-void fields(JsonRecord& io, DeviceCounters& counters);
+void fields(Record& io, DeviceCounters& counters);
 
 // `log_from`: Xids of GPUs that are older in the kernel's log, which is this boot's, are told apart
 // ("earlier_xid 79"); ~0: all are.

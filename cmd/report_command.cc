@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "base/format.h"
-#include "base/json_record.h"
+#include "base/record.h"
 #include "cmd/report/options.h"
 #include "cmd/root_commands.h"
 #include "cmd/saved.h"
@@ -21,8 +21,7 @@ Result<std::string> content_of(const std::string& path) {
   std::string text;
   // What is too long is refused by who reads it.
   char block[64 << 10];
-  while (text.size() <= JsonRecord::kMostDocument &&
-         (in.read(block, sizeof block), in.gcount() > 0))
+  while (text.size() <= Record::kMostDocument && (in.read(block, sizeof block), in.gcount() > 0))
     text.append(block, size_t(in.gcount()));
   if (in.bad()) return Error(ErrorCode::usage, format("{}: cannot be read to its end", path));
   return text;

@@ -47,7 +47,7 @@ Status fill_bench(Saved& saved, const SavedStyle& style) {
 
 Status fill_rails(Saved& saved, const SavedStyle& style) {
   COLL_ASSIGN(const RailsReport report, read_rails(saved.judged.document));
-  COLL_ASSIGN(JsonRecord io, JsonRecord::read(saved.judged.document));
+  COLL_ASSIGN(Record io, Record::read(saved.judged.document));
   double below = 0;
   if (io.has("below", true)) io.field("below", below, 0, 1);
   COLL_TRY(io.status());
@@ -100,7 +100,7 @@ Status fill_check(Saved& saved, const SavedStyle& style) {
 // What has no reader of its own: its lists as tables, and how it ended by what it says.
 Status fill_lists(Saved& saved, const SavedStyle& style) {
   Judgement& judged = saved.judged;
-  JsonRecord io = *JsonRecord::read(judged.document);  // it was read before
+  Record io = *Record::read(judged.document);  // it was read before
   std::vector<Finding> findings;
   if (io.has("equal", true)) {  // topo --diff
     bool equal = true;
@@ -229,7 +229,7 @@ Result<std::string> document_of_lines(const std::string& text) {
   const size_t first = text.find('\n');
   if (first == std::string::npos || text.find_first_not_of(" \n\r\t", first) == std::string::npos)
     return text;
-  if (!JsonRecord::read(text.substr(0, first))) return text;  // a document of several lines
+  if (!Record::read(text.substr(0, first))) return text;  // a document of several lines
   std::vector<std::string> texts;
   std::vector<Ordered> lines;
   for (size_t at = 0; at < text.size();) {
@@ -237,7 +237,7 @@ Result<std::string> document_of_lines(const std::string& text) {
     const std::string line = text.substr(at, end - at);
     at = end == std::string::npos ? text.size() : end + 1;
     if (line.find_first_not_of(" \r\t") == std::string::npos) continue;
-    if (const auto read = JsonRecord::read(line); !read) {
+    if (const auto read = Record::read(line); !read) {
       if (end == std::string::npos) break;  // it was killed while it wrote this
       return Error(read.error()).within(format("line {}", texts.size() + 1));
     }

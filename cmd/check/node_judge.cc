@@ -180,7 +180,7 @@ void judge_window(const NodeJob& job, Finding& all, NodeResult& result) {
     judge_error(job, *error, all);
     return;
   }
-  auto io = JsonRecord::read(job.output);
+  auto io = Record::read(job.output);
   std::optional<Verdict> verdict;
   if (io) io->object("verdict", [&] { verdict = read_verdict(*io, std::nullopt); });
   if (!io || !io->status() || !verdict) {

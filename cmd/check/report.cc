@@ -17,14 +17,14 @@
 
 namespace collctl::cmd {
 
-static void fields(JsonRecord& io, SoakInterval& interval) {
+static void fields(Record& io, SoakInterval& interval) {
   io.field("from", interval.from);
   io.field("rounds", interval.rounds, 0);
   io.field("failed", interval.failed, 0);
   io.field("lowest", interval.lowest);
 }
 
-static void fields(JsonRecord& io, SoakResult& soak) {
+static void fields(Record& io, SoakResult& soak) {
   io.field("asked_s", soak.asked_s, 0);
   io.field("seconds", soak.seconds, 0);
   io.field("began", soak.began);
@@ -230,7 +230,7 @@ std::string check_json(const CheckReport& report, const Verdict& verdict) {
   }
   json.end_array();
   json.field("seconds", report.seconds);
-  JsonRecord io(json);
+  Record io(json);
   if (report.soak) io.field("soak", described(*report.soak));
   if (!report.paths.ends.empty()) io.field("paths", described(report.paths));
   if (!report.machine.empty()) json.field("machine", report.machine);
@@ -239,7 +239,7 @@ std::string check_json(const CheckReport& report, const Verdict& verdict) {
 }
 
 Result<CheckReport> read_check(const Judgement& judged) {
-  COLL_ASSIGN(JsonRecord io, JsonRecord::read(judged.document));
+  COLL_ASSIGN(Record io, Record::read(judged.document));
   CheckReport report;
   io.name("level", report.level, int(std::size(kCheckLevels)), level_word);
   io.list("hosts", report.hosts, [&](Host& host) {

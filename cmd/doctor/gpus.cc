@@ -1,6 +1,6 @@
 // Whether CUDA starts on a host: what a rank of GPUs does first there, as `run` would say it.
 #include "base/format.h"
-#include "base/json_record.h"
+#include "base/record.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/job/device_choice.h"
 #include "transport/device/device.h"
@@ -11,7 +11,7 @@ constexpr const char* kNvidiaSmi =
     "nvidia-smi must work there: after an update of the driver load its new modules or restart the "
     "host, else see the kernel log (dmesg | grep -i NVRM)";
 
-static void fields(JsonRecord& io, GpuTrouble& trouble) {
+static void fields(Record& io, GpuTrouble& trouble) {
   io.field("message", trouble.message);
   io.field("hint", trouble.hint);
 }

@@ -154,7 +154,7 @@ std::string doctor_json(const Survey& survey, const Diagnosis& diagnosis) {
 }
 
 Result<Survey> read_survey(const std::string& json) {
-  COLL_ASSIGN(JsonRecord io, JsonRecord::read(json));
+  COLL_ASSIGN(Record io, Record::read(json));
   Survey survey;
   io.list("hosts", survey.hosts, [&](SurveyedHost& host) {
     io.object("hosts", [&] {

@@ -5,8 +5,8 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
-#include "base/json_record.h"
 #include "base/rank_env.h"
+#include "base/record.h"
 #include "cmd/job/device_choice.h"
 #include "launcher/hosts/placement.h"
 #include "launcher/local/rank_start.h"
@@ -25,7 +25,7 @@ Address loopback() {
 
 }  // namespace
 
-static void fields(JsonRecord& io, RankConfig& config) {
+static void fields(Record& io, RankConfig& config) {
   io.field("size", config.size, 1);
   io.field("rank", config.rank, 0, config.size - 1);
   io.field("host", config.host);
@@ -39,7 +39,7 @@ static void fields(JsonRecord& io, RankConfig& config) {
   io.field("shrinks", config.shrinks);
 }
 
-void fields(JsonRecord& io, Roster& roster) {
+void fields(Record& io, Roster& roster) {
   io.field("job_size", roster.task.job_size, 1);
   io.field("members", roster.task.members, size_t(std::max(roster.task.job_size, 1)), 0,
            roster.task.job_size - 1);

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "base/json_record.h"
+#include "base/record.h"
 #include "cmd/job/job.h"
 #include "cmd/job/token.h"
 #include "runtime/bootstrap/bootstrap.h"
@@ -34,7 +34,7 @@ struct Roster {
   bool one_host = true;
   std::vector<std::string> hosts = {};  // of the members, in words; the first of them alone gets it
 };
-void fields(JsonRecord& io, Roster& roster);
+void fields(Record& io, Roster& roster);
 
 // The settings with the job's deadlines and verbosity filled in where it leaves them open.
 RankSettings completed(const RankSettings& settings, const LaunchOptions& options);

@@ -21,7 +21,7 @@ const RankNow* find(const JobNow& job, int rank) {
 
 }  // namespace
 
-static void fields(JsonRecord& io, RankNow& rank) {
+static void fields(Record& io, RankNow& rank) {
   io.field("rank", rank.rank, 0, 1 << 20);
   io.field("host", rank.host, 256);
   io.field("pid", rank.pid, 0);
@@ -30,7 +30,7 @@ static void fields(JsonRecord& io, RankNow& rank) {
   io.field("doing", rank.doing);
 }
 
-void fields(JsonRecord& io, JobNow& job) {
+void fields(Record& io, JobNow& job) {
   io.field("job", job.pid, 0);
   io.field("what", job.what, 4096);
   io.field("seconds", job.seconds, 0, 1e9);

@@ -25,7 +25,7 @@ struct JobNow {
   bool answers = true;        // its ranks are ours; a program's say nothing
   std::vector<RankNow> ranks = {};
 };
-void fields(JsonRecord& io, JobNow& job);
+void fields(Record& io, JobNow& job);
 
 // Whom others wait for although it waits for nobody, with those who wait for it, also through
 // others. Ranks that wait for each other in a circle are one, with the lowest rank as its name.

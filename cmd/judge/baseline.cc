@@ -54,17 +54,17 @@ const BaselineMachine* machine_of(const Baseline& baseline, const std::string& s
 
 }  // namespace
 
-static void fields(JsonRecord& io, BaselineTiming& timing) {
+static void fields(Record& io, BaselineTiming& timing) {
   io.field("what", timing.what, 300);
   io.field("samples_us", timing.samples_us, kMostSamples, 0.0, kLongestUs);
 }
 
-static void fields(JsonRecord& io, BaselineMachine& machine) {
+static void fields(Record& io, BaselineMachine& machine) {
   io.field("signature", machine.signature);
   io.field("timings", machine.timings, kMostTimings);
 }
 
-static void fields(JsonRecord& io, Baseline& baseline) {
+static void fields(Record& io, Baseline& baseline) {
   std::string schema = "collctl.baseline/1";
   io.field("schema", schema);
   if (schema != "collctl.baseline/1") return io.fail("schema", "collctl.baseline/1");

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json_record.h"
+#include "base/record.h"
 #include "base/result.h"
 #include "cmd/judge/finding.h"
 

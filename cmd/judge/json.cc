@@ -8,14 +8,14 @@
 namespace collctl::cmd {
 namespace {
 
-void text_or_null(JsonRecord& io, const char* name, std::string& text) {
+void text_or_null(Record& io, const char* name, std::string& text) {
   if (!io.null(name, text.empty())) io.field(name, text);
 }
-void text_or_null(JsonRecord& io, const char* name, Host& host) {
+void text_or_null(Record& io, const char* name, Host& host) {
   if (!io.null(name, !host.named())) io.field(name, host);
 }
 
-void measured_field(JsonRecord& io, Finding& finding) {
+void measured_field(Record& io, Finding& finding) {
   if (io.reading()) text_or_null(io, "unit", finding.unit);
   if (finding.unit.empty()) return text_or_null(io, "measured", finding.measured);
   if (io.null("measured", finding.measured.empty())) return;
@@ -25,17 +25,17 @@ void measured_field(JsonRecord& io, Finding& finding) {
 }
 
 template <class T>
-void unless_zero(JsonRecord& io, const char* name, T& number, T most) {
+void unless_zero(Record& io, const char* name, T& number, T most) {
   if (io.has(name, number != 0)) io.field(name, number, T(0), most);
 }
 
-void rank_field(JsonRecord& io, const char* name, int& rank) {
+void rank_field(Record& io, const char* name, int& rank) {
   if (io.has(name, rank >= 0)) io.field(name, rank, 0, kMostRankNumber);
 }
 
 }  // namespace
 
-void fields(JsonRecord& io, Finding& finding) {
+void fields(Record& io, Finding& finding) {
   Subject& at = finding.at;
   int code = int(finding.code);
   io.field("name", finding.name);
@@ -63,7 +63,7 @@ void fields(JsonRecord& io, Finding& finding) {
   if (io.reading()) finding.code = ErrorCode(code);
 }
 
-void fields(JsonRecord& io, Culprit& culprit) {
+void fields(Record& io, Culprit& culprit) {
   io.name("kind", culprit.kind, kSubjectKinds, subject_word);
   io.field("name", culprit.name);
   io.field("confidence", culprit.confidence, 0, 1);
@@ -78,7 +78,7 @@ void fields(JsonRecord& io, Culprit& culprit) {
     culprit.host = base::saved_host(culprit.name.substr(0, culprit.name.find(' ')));
 }
 
-static void fields(JsonRecord& io, Reason& reason) {
+static void fields(Record& io, Reason& reason) {
   io.field("code", reason.code);
   io.field("message", reason.message);
   text_or_null(io, "host", reason.host);
@@ -87,12 +87,12 @@ static void fields(JsonRecord& io, Reason& reason) {
 
 void write_checks(JsonWriter& json, const std::vector<Finding>& findings,
                   const std::vector<Culprit>& culprits) {
-  JsonRecord io(json);
+  Record io(json);
   io.field("checks", described(findings));
   io.field("culprits", described(culprits));
 }
 
-void verdict_fields(JsonRecord& io, const Verdict& verdict) {
+void verdict_fields(Record& io, const Verdict& verdict) {
   bool ok = verdict.ok();
   std::vector<Reason> reasons = verdict.reasons();
   if (const auto& error = verdict.error())
@@ -102,7 +102,7 @@ void verdict_fields(JsonRecord& io, const Verdict& verdict) {
   io.field("reasons", reasons);
 }
 
-Verdict read_verdict(JsonRecord& io, std::optional<Error> error) {
+Verdict read_verdict(Record& io, std::optional<Error> error) {
   bool ok = true;
   std::vector<Reason> reasons;
   io.field("ok", ok);
@@ -120,7 +120,7 @@ Verdict read_verdict(JsonRecord& io, std::optional<Error> error) {
 
 void write_verdict(JsonWriter& json, const Verdict& verdict) {
   json.key("verdict").begin_object();
-  JsonRecord io(json);
+  Record io(json);
   verdict_fields(io, verdict);
   json.end_object();
 }

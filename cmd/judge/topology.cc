@@ -2,7 +2,7 @@
 
 namespace collctl::topology {
 
-void fields(JsonRecord& io, Finding& finding) {
+void fields(Record& io, Finding& finding) {
   io.name("severity", finding.severity, 2, severity_name);
   io.field("what", finding.what);
   io.field("where", finding.where);

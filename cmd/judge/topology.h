@@ -2,12 +2,12 @@
 #pragma once
 #include <vector>
 
-#include "base/json_record.h"
+#include "base/record.h"
 #include "cmd/judge/finding.h"
 #include "topology/types.h"
 
 namespace collctl::topology {
-void fields(JsonRecord& io, Finding& finding);
+void fields(Record& io, Finding& finding);
 }
 
 namespace collctl::cmd {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json_record.h"
+#include "base/record.h"
 #include "base/result.h"
 #include "runtime/communicator/communicator.h"
 

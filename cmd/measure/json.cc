@@ -22,7 +22,7 @@ std::string record_text(const char* kind, const T& record) {
 
 }  // namespace
 
-static void fields(JsonRecord& io, LinkLine& link) {
+static void fields(Record& io, LinkLine& link) {
   io.field("channel", link.channel, 0, 1 << 20);
   io.field("from", link.from, 0, kMostRankNumber);
   io.field("to", link.to, 0, kMostRankNumber);
@@ -33,7 +33,7 @@ static void fields(JsonRecord& io, LinkLine& link) {
   if (io.has("relay", link.relay >= 0)) io.field("relay", link.relay, 0, kMostRankNumber);
 }
 
-static void fields(JsonRecord& io, HostLine& host) {
+static void fields(Record& io, HostLine& host) {
   io.field("host", host.host);
   io.field("ranks", host.ranks);
   io.field("devices", host.devices);
@@ -60,25 +60,25 @@ static void fields(JsonRecord& io, HostLine& host) {
   });
 }
 
-static void fields(JsonRecord& io, GroupLine& group) {
+static void fields(Record& io, GroupLine& group) {
   io.field("ranks", group.ranks);
   io.field("hosts", group.hosts);
 }
 
-static void fields(JsonRecord& io, WindowsLine& windows) {
+static void fields(Record& io, WindowsLine& windows) {
   io.field("bytes", windows.bytes);
   io.list("teams", windows.teams,
           [&](std::vector<int>& team) { io.object("teams", [&] { io.field("ranks", team); }); });
   io.unless_empty("note", windows.note);
 }
 
-static void fields(JsonRecord& io, TunerLine& tuner) {
+static void fields(Record& io, TunerLine& tuner) {
   io.field("name", tuner.name);
   io.field("version", tuner.version, 0, 1000);
   io.field("library", tuner.library);
 }
 
-void header_fields(JsonRecord& io, BenchHeader& header) {
+void header_fields(Record& io, BenchHeader& header) {
   io.field("ranks", header.ranks, 0, kMostRankNumber);
   io.field("device", header.device);
   io.unless_empty("device_reason", header.device_reason);
@@ -99,20 +99,20 @@ void header_fields(JsonRecord& io, BenchHeader& header) {
   io.unless_empty("note", header.note);
 }
 
-static void fields(JsonRecord& io, BenchHeader& header) {
+static void fields(Record& io, BenchHeader& header) {
   io.field("version", header.version);
   op_field(io, "op", header.collective);
   io.field("soak", header.soak);
   header_fields(io, header);
 }
 
-static void fields(JsonRecord& io, VersusTiming& other) {
+static void fields(Record& io, VersusTiming& other) {
   io.field("name", other.name);
   io.field("variant", other.variant);
   io.field("time_us", other.time_us);
 }
 
-static void fields(JsonRecord& io, Timing& t) {
+static void fields(Record& io, Timing& t) {
   io.field("measured", t.measured);
   io.field("time_us", t.time_us);
   io.field("p50_us", t.p50_us);
@@ -130,7 +130,7 @@ static void fields(JsonRecord& io, Timing& t) {
   io.field("versus", t.versus);
 }
 
-void fields(JsonRecord& io, RowExpected& expected) {
+void fields(Record& io, RowExpected& expected) {
   constexpr double kMostUs = 1e15, kMostGBps = 1e12;
   io.field("time_us", expected.time_us, 0, kMostUs);
   io.field("busbw_GBps", expected.busbw_GBps, 0, kMostGBps);
@@ -138,7 +138,7 @@ void fields(JsonRecord& io, RowExpected& expected) {
   io.field("source", expected.source);
 }
 
-void fields(JsonRecord& io, RowTuned& tuned) {
+void fields(Record& io, RowTuned& tuned) {
   io.field("followed", tuned.followed);
   io.field("wish", tuned.wish);
   io.object("own", [&] {
@@ -149,14 +149,14 @@ void fields(JsonRecord& io, RowTuned& tuned) {
   });
 }
 
-void group_fields(JsonRecord& io, BenchRow& row) {
+void group_fields(Record& io, BenchRow& row) {
   if (!io.has("group", row.group >= 0)) return;
   io.field("group", row.group, 0, kMostRankNumber);
   io.field("group_ranks", row.group_ranks, 1, kMostRankNumber);
   io.field("slowest_group", row.slowest_group);
 }
 
-static void fields(JsonRecord& io, BenchRow& row) {
+static void fields(Record& io, BenchRow& row) {
   io.field("bytes", row.bytes);
   io.field("count", row.count);
   io.name("dtype", row.type, kernels::kDataTypeCount, kernels::name_of);
@@ -177,24 +177,24 @@ static void fields(JsonRecord& io, BenchRow& row) {
   io.field("number", row.number);
 }
 
-void fields(JsonRecord& io, StartCost& cost) {
+void fields(Record& io, StartCost& cost) {
   io.field("seconds", cost.seconds, 0, 1e9);
   io.field("taken_bytes", cost.taken_bytes);
   io.field("buffer_bytes", cost.buffer_bytes);
 }
 
-void fields(JsonRecord& io, LeftOut& out) {
+void fields(Record& io, LeftOut& out) {
   io.field("variant", out.variant);
   io.field("reason", out.reason);
 }
 
-void fields(JsonRecord& io, BusyHost& host) {
+void fields(Record& io, BusyHost& host) {
   io.field("host", host.host);
   io.field("why", host.why);
   if (io.has("own_limit", host.own_limit)) io.field("own_limit", host.own_limit);
 }
 
-void fields(JsonRecord& io, ThrottledGpu& gpu) {
+void fields(Record& io, ThrottledGpu& gpu) {
   io.field("host", gpu.host);
   io.field("rank", gpu.rank, 0, kMostRankNumber);
   io.field("dev", gpu.device, 0, 1 << 20);
@@ -202,7 +202,7 @@ void fields(JsonRecord& io, ThrottledGpu& gpu) {
   io.field("why", gpu.why);
 }
 
-static void fields(JsonRecord& io, PeerWaits& peer) {
+static void fields(Record& io, PeerWaits& peer) {
   io.field("peer", peer.peer, 0, kMostRankNumber);
   io.field("recv_wait_us", peer.recv_us, 0);
   io.field("send_wait_us", peer.send_us, 0);
@@ -210,7 +210,7 @@ static void fields(JsonRecord& io, PeerWaits& peer) {
   io.field("waits", peer.waits);
 }
 
-void fields(JsonRecord& io, RankWaits& rank) {
+void fields(Record& io, RankWaits& rank) {
   io.field("rank", rank.rank, 0, kMostRankNumber);
   io.field("host", rank.host);
   io.field("elapsed_us", rank.elapsed_us, 0);
@@ -219,7 +219,7 @@ void fields(JsonRecord& io, RankWaits& rank) {
   io.field("peers", rank.peers);
 }
 
-static void fields(JsonRecord& io, BenchClosing& closing) {
+static void fields(Record& io, BenchClosing& closing) {
   io.field("busy", closing.busy);
   io.field("throttled", closing.throttled);
   io.field("left_out", closing.left_out);
@@ -231,12 +231,12 @@ static void fields(JsonRecord& io, BenchClosing& closing) {
   io.field("other_cost", closing.other_cost);
 }
 
-static void fields(JsonRecord& io, DataFault::Hop& hop) {
+static void fields(Record& io, DataFault::Hop& hop) {
   io.field("from", hop.from, 0, kMostRankNumber);
   io.field("to", hop.to, 0, kMostRankNumber);
 }
 
-void fields(JsonRecord& io, DataFault& fault) {
+void fields(Record& io, DataFault& fault) {
   io.field("kind", fault.kind);
   io.field("message", fault.message);
   io.field("rank", fault.rank, -1, kMostRankNumber);
@@ -251,13 +251,13 @@ void fields(JsonRecord& io, DataFault& fault) {
   if (io.has("hops", !fault.hops.empty())) io.field("hops", fault.hops);
 }
 
-static void fields(JsonRecord& io, TraceEvent::Wait& wait) {
+static void fields(Record& io, TraceEvent::Wait& wait) {
   io.field("peer", wait.peer, 0, kMostRankNumber);
   io.field("recv_us", wait.recv_us, 0);
   io.field("send_us", wait.send_us, 0);
 }
 
-static void fields(JsonRecord& io, TraceEvent& event) {
+static void fields(Record& io, TraceEvent& event) {
   io.field("rank", event.rank, 0, kMostRankNumber);
   io.field("in_place", event.in_place);
   io.field("iteration", event.iteration);
@@ -266,7 +266,7 @@ static void fields(JsonRecord& io, TraceEvent& event) {
   io.field("waits", event.waits);
 }
 
-static void fields(JsonRecord& io, BenchTrace& trace) {
+static void fields(Record& io, BenchTrace& trace) {
   io.field("events", trace.events);
   io.field("left_out", trace.left_out);
 }
@@ -293,9 +293,9 @@ std::string encode_record(const BenchTrace& trace) {
 
 Status deliver_record(const std::string& text, BenchSink& sink) {
   constexpr const char* kContext = "reading a bench record";
-  auto read = JsonRecord::read(text);
+  auto read = Record::read(text);
   if (!read) return std::move(read.error()).within(kContext);
-  JsonRecord& io = *read;
+  Record& io = *read;
   std::string kind;
   io.field("record", kind);
   // The record into the sink, if it has no mistake.

@@ -47,7 +47,7 @@ void describe(const kernels::WindowWait& window, int64_t at_ns, std::vector<Wait
 
 }  // namespace
 
-static void fields(JsonRecord& io, WaitDoing& wait) {
+static void fields(Record& io, WaitDoing& wait) {
   io.field("peer", wait.peer, -1, 1 << 20);
   io.field("receives", wait.receives);
   io.field("seconds", wait.seconds, 0, 1e9);
@@ -61,7 +61,7 @@ static void fields(JsonRecord& io, WaitDoing& wait) {
   io.field("wanted", wait.wanted);
 }
 
-void fields(JsonRecord& io, RankDoing& doing) {
+void fields(Record& io, RankDoing& doing) {
   io.field("rank", doing.rank, 0, 1 << 20);
   io.field("calls", doing.calls);
   io.field("last", doing.last, 256);

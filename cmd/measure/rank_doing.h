@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json_record.h"
+#include "base/record.h"
 #include "runtime/communicator/communicator.h"
 
 namespace collctl::cmd {
@@ -28,7 +28,7 @@ struct RankDoing {
   bool on_gpu = false;
   std::vector<WaitDoing> waits;  // the longest first
 };
-void fields(JsonRecord& io, RankDoing& doing);
+void fields(Record& io, RankDoing& doing);
 
 class DoingScope {
  public:

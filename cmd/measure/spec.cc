@@ -1,7 +1,7 @@
 // The specification of a measurement: settled when it is known where its ranks compute, and its
 // JSON form, which travels from the launcher's process to the ranks.
 #include "base/format.h"
-#include "base/json_record.h"
+#include "base/record.h"
 #include "cmd/measure/bench.h"
 
 namespace collctl::cmd {
@@ -77,11 +77,11 @@ Status check_groups(const BenchSpec& spec, const Groups& groups) {
 }
 
 template <class T>
-static void names(JsonRecord& io, const char* name, std::vector<T>& values, int how_many) {
+static void names(Record& io, const char* name, std::vector<T>& values, int how_many) {
   io.list(name, values, [&](T& each) { io.name(name, each, how_many, kernels::name_of); });
 }
 
-static void fields(JsonRecord& io, BenchSpec& spec) {
+static void fields(Record& io, BenchSpec& spec) {
   op_field(io, "collective", spec.collective);
   io.field("min_bytes", spec.min_bytes);
   io.field("max_bytes", spec.max_bytes);

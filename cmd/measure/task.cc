@@ -1,12 +1,12 @@
 #include "cmd/measure/task.h"
 
 #include "base/format.h"
-#include "base/json_record.h"
+#include "base/record.h"
 #include "cmd/measure/topology_dump.h"
 
 namespace collctl::cmd {
 
-void fields(JsonRecord& io, RankSettings& settings) {
+void fields(Record& io, RankSettings& settings) {
   io.number("device_request", settings.device_request, int(DeviceRequest::automatic) + 1);
   io.field("device_reason", settings.device_reason);
   io.field("device", settings.device, -1, 1 << 16);

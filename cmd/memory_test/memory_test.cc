@@ -10,7 +10,7 @@
 #include "base/host_devices.h"
 #include "base/host_facts.h"
 #include "base/host_limits.h"
-#include "base/json_record.h"
+#include "base/record.h"
 #include "cmd/measure/closing.h"
 #include "transport/device/device.h"
 
@@ -146,7 +146,7 @@ Command memory_row(uint32_t own) {
 
 }  // namespace
 
-static void fields(JsonRecord& io, MemoryRow& row) {
+static void fields(Record& io, MemoryRow& row) {
   io.field("device", row.device, 256);
   if (io.has("model", !row.model.empty())) io.field("model", row.model, 256);
   io.field("what", row.what, 64);
@@ -155,7 +155,7 @@ static void fields(JsonRecord& io, MemoryRow& row) {
   io.unless_empty("busy", row.busy);
 }
 
-static void fields(JsonRecord& io, MemoryReport& report) {
+static void fields(Record& io, MemoryReport& report) {
   std::string schema = "collctl.memory-test/1";
   io.field("schema", schema);
   if (schema != "collctl.memory-test/1") io.fail("schema", "collctl.memory-test/1");

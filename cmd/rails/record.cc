@@ -3,7 +3,7 @@
 
 #include "base/format.h"
 #include "base/host_facts.h"
-#include "base/json_record.h"
+#include "base/record.h"
 #include "cmd/measure/abort_scope.h"
 #include "cmd/rails/rails.h"
 
@@ -44,13 +44,13 @@ const char* rail_word(RailEnd end) {
   return kEndWords[size_t(end)];
 }
 
-static void fields(JsonRecord& io, RailsGid& gid) {
+static void fields(Record& io, RailsGid& gid) {
   io.field("index", gid.index, 0, 255);
   io.field("type", gid.type);
   io.field("address", gid.address);
 }
 
-static void fields(JsonRecord& io, RailsNic& nic) {
+static void fields(Record& io, RailsNic& nic) {
   io.field("name", nic.name);
   io.field("link", nic.link);
   io.field("rdma", nic.rdma);
@@ -62,7 +62,7 @@ static void fields(JsonRecord& io, RailsNic& nic) {
   io.field("gids", nic.gids);
 }
 
-static void fields(JsonRecord& io, RailsHost& host) {
+static void fields(Record& io, RailsHost& host) {
   io.field("host", host.host);
   io.field("nics", host.nics);
   io.field("unused", host.unused);
@@ -70,7 +70,7 @@ static void fields(JsonRecord& io, RailsHost& host) {
   io.unless_empty("busy", host.busy);
 }
 
-static void cell_fields(JsonRecord& io, RailResult& cell) {
+static void cell_fields(Record& io, RailResult& cell) {
   io.name("end", cell.end, runtime::kRailEndCount, rail_word);
   io.field("GBps", cell.GBps, 0, 1e9);
   io.field("first_us", cell.first_us, 0, 1e12);
@@ -83,7 +83,7 @@ static void cell_fields(JsonRecord& io, RailResult& cell) {
     io.name("lost", cell.lost, runtime::kRailLostCount, lost_word);
 }
 
-static void pair_fields(JsonRecord& io, RailPair& pair, const RailsReport& report) {
+static void pair_fields(Record& io, RailPair& pair, const RailsReport& report) {
   const int last = int(report.hosts.size()) - 1;
   io.field("from", pair.from, 0, last);
   io.field("to", pair.to, 0, last);
@@ -94,7 +94,7 @@ static void pair_fields(JsonRecord& io, RailPair& pair, const RailsReport& repor
     io.fail("cells", "one for each two NICs");
 }
 
-static void fields(JsonRecord& io, RailsReport& report) {
+static void fields(Record& io, RailsReport& report) {
   io.field("one_host", report.one_host);
   io.field("message_bytes", report.message_bytes);
   io.field("hosts", report.hosts);
@@ -187,7 +187,7 @@ Status run_rails(const TaskContext& context) {
 const RankTask kRailsTask{
     .name = "rails", .run = run_rails, .command = rails_row, .add_options = add_rails_options};
 
-static void fields(JsonRecord& io, RailsSpec& spec) {
+static void fields(Record& io, RailsSpec& spec) {
   io.field("message_bytes", spec.message_bytes, 1, kMostRailsMessage);
   io.field("seconds", spec.seconds, 0, 3600);
   io.field("timeout_s", spec.timeout_s, 0, 3600);

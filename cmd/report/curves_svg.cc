@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/format.h"
-#include "base/json_record.h"
+#include "base/record.h"
 #include "cmd/report/read.h"
 #include "cmd/text/sizes.h"
 #include "cmd/text/svg.h"
@@ -133,7 +133,7 @@ std::map<uint64_t, double> expected_busbw(const std::string& json) {
   };
   std::vector<Row> rows;
   std::map<uint64_t, double> expected;
-  auto io = JsonRecord::read(judgement_of(json).document);
+  auto io = Record::read(judgement_of(json).document);
   if (!io || !io->has("results", true)) return expected;
   io->list("results", rows, [&](Row& row) {
     io->object("results", [&] {

@@ -325,7 +325,7 @@ Compared Diff::run() {
   json.field("below", below_);
   write_rows(json, "timings", rows_);
   write_rows(json, "once", once_);
-  JsonRecord io(json);
+  Record io(json);
   io.field("came", described(came_));
   io.field("went", described(went_));
   io.field("missing", missing_);

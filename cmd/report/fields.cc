@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kMostUs = 1e15, kMostGBps = 1e12;
 
-void timing_fields(JsonRecord& io, const char* key, Timing& t, bool& percentiles) {
+void timing_fields(Record& io, const char* key, Timing& t, bool& percentiles) {
   if (!io.has(key, t.measured)) return;
   io.object(key, [&] {
     if (io.reading()) t.measured = true;
@@ -36,7 +36,7 @@ void timing_fields(JsonRecord& io, const char* key, Timing& t, bool& percentiles
 }
 
 // The best of what another library was set up to do, and all of it.
-void versus_fields(JsonRecord& io, const char* key, Timing& t) {
+void versus_fields(Record& io, const char* key, Timing& t) {
   if (!io.has(key, !t.versus.empty())) return;
   io.object(key, [&] {
     VersusTiming best = t.versus.empty() ? VersusTiming() : t.versus[0];
@@ -56,25 +56,25 @@ void versus_fields(JsonRecord& io, const char* key, Timing& t) {
 }
 
 // null: not known.
-void bytes_field(JsonRecord& io, const char* name, uint64_t& bytes) {
+void bytes_field(Record& io, const char* name, uint64_t& bytes) {
   if (!io.null(name, bytes == 0)) io.field(name, bytes);
 }
 
-void cost_fields(JsonRecord& io, StartCost& cost) {
+void cost_fields(Record& io, StartCost& cost) {
   bytes_field(io, "buffer_bytes", cost.buffer_bytes);
   bytes_field(io, "taken_bytes", cost.taken_bytes);
 }
 
 }  // namespace
 
-static void fields(JsonRecord& io, Comparison& other) {
+static void fields(Record& io, Comparison& other) {
   io.field("name", other.name);
   io.field("ratio_geometric_mean", other.ratio);
   io.field("ratio_lowest", other.lowest);
   io.field("timings", other.timings);
 }
 
-static void fields(JsonRecord& io, SlowestGroups& slowest) {
+static void fields(Record& io, SlowestGroups& slowest) {
   io.list("groups", slowest.groups, [&](SlowestGroups::Group& group) {
     io.object("groups", [&] {
       io.field("group", group.group);
@@ -86,7 +86,7 @@ static void fields(JsonRecord& io, SlowestGroups& slowest) {
   io.field("ratio_to_fastest", slowest.ratio);
 }
 
-static void fields(JsonRecord& io, Straggler& late) {
+static void fields(Record& io, Straggler& late) {
   std::string kind = subject_word(late.at.kind), name = straggler_name(late);
   io.field("kind", kind);
   io.field("name", name);
@@ -101,7 +101,7 @@ static void fields(JsonRecord& io, Straggler& late) {
   io.field("why", late.why);
 }
 
-void fields(JsonRecord& io, LossLine& loss) {
+void fields(Record& io, LossLine& loss) {
   io.field("ranks", loss.lost.ranks, size_t(kMostRankNumber), 0, kMostRankNumber);
   io.field("host", loss.lost.host);
   io.field("why", loss.lost.why);
@@ -111,7 +111,7 @@ void fields(JsonRecord& io, LossLine& loss) {
   if (loss.lost.ranks.empty()) io.fail("ranks", "at least one");
 }
 
-void header_fields(JsonRecord& io, BenchReport& report) {
+void header_fields(Record& io, BenchReport& report) {
   BenchSpec& spec = report.spec;
   if (io.reading()) report.header.emplace();
   BenchHeader none;  // the run never began
@@ -141,7 +141,7 @@ void header_fields(JsonRecord& io, BenchReport& report) {
     io.fail("split", "a rule of --split");
 }
 
-void row_fields(JsonRecord& io, BenchReport& report, BenchRow& row) {
+void row_fields(Record& io, BenchReport& report, BenchRow& row) {
   BenchSpec& spec = report.spec;
   std::string op = row.has_op ? name_of(row.op) : "none";
   io.field("bytes", row.bytes);
@@ -180,7 +180,7 @@ void row_fields(JsonRecord& io, BenchReport& report, BenchRow& row) {
   if (first) versus_fields(io, "vs_in_place", row.in_place);
 }
 
-void closing_fields(JsonRecord& io, BenchReport& report) {
+void closing_fields(Record& io, BenchReport& report) {
   if (io.reading()) report.closing.emplace();
   if (!report.closing) return;
   BenchClosing& closing = *report.closing;
@@ -211,7 +211,7 @@ void closing_fields(JsonRecord& io, BenchReport& report) {
     io.field("throttled", closing.throttled);
 }
 
-void results_fields(JsonRecord& io, BenchReport& report) {
+void results_fields(Record& io, BenchReport& report) {
   io.list("results", report.rows,
           [&](BenchRow& row) { io.object("results", [&] { row_fields(io, report, row); }); });
   if (Comparison other = compared(report); !io.reading() && other.timings != 0)
@@ -223,7 +223,7 @@ void results_fields(JsonRecord& io, BenchReport& report) {
   io.unless_empty("faults", report.faults);
 }
 
-void error_fields(JsonRecord& io, Error& error, int& exit_code) {
+void error_fields(Record& io, Error& error, int& exit_code) {
   std::string schema = "collctl.error/1", kind = base::code_name(error.code);
   io.field("schema", schema);
   io.field("code", exit_code, 1, 255);

@@ -9,7 +9,7 @@ namespace collctl::cmd {
 namespace {
 
 void write_error(JsonWriter& json, const Error& error, int exit_code) {
-  JsonRecord io(json);
+  Record io(json);
   error_fields(io, described(error), exit_code);
 }
 
@@ -22,7 +22,7 @@ template <class Fill>
 std::string record(const char* name, Fill fill) {
   JsonWriter json;
   json.begin_object().field("record", name);
-  JsonRecord io(json);
+  Record io(json);
   fill(io);
   return line_of(json);
 }
@@ -33,7 +33,7 @@ std::string bench_json(const BenchReport& report, const Verdict& verdict) {
   if (verdict.error()) return error_json(*verdict.error(), verdict.exit_code(), &report);
   JsonWriter json;
   json.begin_object();
-  JsonRecord io(json);
+  Record io(json);
   header_fields(io, described(report));
   write_launch(json, report.hosts);
   results_fields(io, described(report));
@@ -47,7 +47,7 @@ std::string error_json(const Error& error, int exit_code, const BenchReport* rep
   write_error(json, error, exit_code);
   if (report != nullptr) write_launch(json, report->hosts);
   if (report != nullptr && report->header) {
-    JsonRecord io(json);
+    Record io(json);
     io.object("measured", [&] {
       header_fields(io, described(*report));
       results_fields(io, described(*report));
@@ -69,29 +69,28 @@ std::string judged_json(JsonWriter& measured, const Verdict& verdict) {
 }
 
 std::string jsonl_header(const BenchReport& report) {
-  return record("header", [&](JsonRecord& io) { header_fields(io, described(report)); });
+  return record("header", [&](Record& io) { header_fields(io, described(report)); });
 }
 
 std::string jsonl_row(const BenchReport& report, const BenchRow& row) {
-  return record("result",
-                [&](JsonRecord& io) { row_fields(io, described(report), described(row)); });
+  return record("result", [&](Record& io) { row_fields(io, described(report), described(row)); });
 }
 
 std::string jsonl_loss(const LossLine& loss) {
-  return record("lost", [&](JsonRecord& io) { fields(io, described(loss)); });
+  return record("lost", [&](Record& io) { fields(io, described(loss)); });
 }
 
 std::string jsonl_fault(const DataFault& fault) {
-  return record("fault", [&](JsonRecord& io) { fields(io, described(fault)); });
+  return record("fault", [&](Record& io) { fields(io, described(fault)); });
 }
 
 std::string jsonl_closing(const BenchReport& report) {
-  return record("closing", [&](JsonRecord& io) { closing_fields(io, described(report)); });
+  return record("closing", [&](Record& io) { closing_fields(io, described(report)); });
 }
 
 std::string jsonl_end(const Verdict& verdict) {
   const auto& error = verdict.error();
-  return record(error ? "error" : "verdict", [&](JsonRecord& io) {
+  return record(error ? "error" : "verdict", [&](Record& io) {
     int exit_code = verdict.exit_code();
     if (error)
       error_fields(io, described(*error), exit_code);

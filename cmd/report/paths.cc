@@ -44,7 +44,7 @@ std::vector<size_t> ends_to_draw(const PathMatrix& paths) {
 
 }  // namespace
 
-void fields(JsonRecord& io, PathMatrix& paths) {
+void fields(Record& io, PathMatrix& paths) {
   io.list("ends", paths.ends, [&](PathEnd& end) {
     std::string text = end.text();
     io.field("ends", text);
@@ -53,7 +53,7 @@ void fields(JsonRecord& io, PathMatrix& paths) {
     end.host = base::saved_host(text.substr(0, blank));
     end.nic = blank == std::string::npos ? "" : text.substr(blank + 1);
   });
-  io.field("GBps", paths.GBps, JsonRecord::kMostEntries);
+  io.field("GBps", paths.GBps, Record::kMostEntries);
   if (io.has("busy", !paths.busy.empty()))
     io.list("busy", paths.busy, [&](Host& host) {
       io.field("busy", host.name);

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json_record.h"
+#include "base/record.h"
 
 namespace collctl::cmd {
 
@@ -21,7 +21,7 @@ struct PathMatrix {
   std::vector<Host> busy = {};            // hosts that others had meanwhile
 };
 // Reading fails unless it is square.
-void fields(JsonRecord& io, PathMatrix& paths);
+void fields(Record& io, PathMatrix& paths);
 
 // Takes over what was not tried before; of the same path the first value stays. Busy is a host that
 // was so in any of them.

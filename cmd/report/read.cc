@@ -38,7 +38,7 @@ void conclude_spec(BenchReport& report) {
     spec.rival = Rival::mpi;
 }
 
-void read_measured(JsonRecord& io, BenchReport& report) {
+void read_measured(Record& io, BenchReport& report) {
   report.spec.types.clear();
   header_fields(io, report);
   results_fields(io, report);
@@ -48,7 +48,7 @@ void read_measured(JsonRecord& io, BenchReport& report) {
 }
 
 // What was measured before the run broke off; its exit code is the one that it ended with.
-Result<SavedReport> read_error(JsonRecord& io) {
+Result<SavedReport> read_error(Record& io) {
   Error error{ErrorCode::failed, ""};
   int exit_code = 0;
   error_fields(io, error, exit_code);
@@ -65,7 +65,7 @@ Result<SavedReport> read_error(JsonRecord& io) {
 }  // namespace
 
 std::optional<Error> read_failure(const std::string& text) {
-  auto io = JsonRecord::read(text);
+  auto io = Record::read(text);
   if (!io) return std::nullopt;
   std::string schema;
   io->field("schema", schema);
@@ -78,7 +78,7 @@ std::optional<Error> read_failure(const std::string& text) {
 }
 
 Result<SavedReport> read_report(const std::string& text) {
-  COLL_ASSIGN(JsonRecord io, JsonRecord::read(text));
+  COLL_ASSIGN(Record io, Record::read(text));
   std::string schema;
   io.field("schema", schema);
   COLL_TRY(io.status());
@@ -95,7 +95,7 @@ Result<SavedReport> read_report(const std::string& text) {
 }
 
 Result<Judgement> read_judgement(const std::string& text) {
-  COLL_ASSIGN(JsonRecord io, JsonRecord::read(text));
+  COLL_ASSIGN(Record io, Record::read(text));
   Judgement read{.schema = {}, .document = text, .checks = {}, .culprits = {}};
   std::optional<Error> error;
   io.field("schema", read.schema);
@@ -107,7 +107,7 @@ Result<Judgement> read_judgement(const std::string& text) {
       return read;
     }
     io.document("measured", read.document);
-    COLL_ASSIGN(io, JsonRecord::read(read.document));
+    COLL_ASSIGN(io, Record::read(read.document));
     io.field("schema", read.schema);
   }
   if (io.has("checks", true)) io.field("checks", read.checks);

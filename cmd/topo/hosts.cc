@@ -8,7 +8,7 @@
 
 #include "base/format.h"
 #include "base/host_facts.h"
-#include "base/json_record.h"
+#include "base/record.h"
 #include "base/whole_file.h"
 #include "cmd/job/host_questions.h"
 #include "cmd/judge/topology.h"
@@ -35,9 +35,9 @@ struct Answer {
   uint64_t memlock_bytes = base::kUnlimited;
 };
 
-void fields(JsonRecord& io, Answer& answer) {
+void fields(Record& io, Answer& answer) {
   io.unless_empty("schema", answer.schema);
-  io.field("xml", answer.xml, JsonRecord::kMostDocument);
+  io.field("xml", answer.xml, Record::kMostDocument);
   io.field("findings", answer.findings);
   io.unless_empty("rdma", answer.rdma);
   if (answer.rdma) io.field("memlock_bytes", answer.memlock_bytes);

@@ -121,7 +121,7 @@ void write_graph(const TopoView& view, const ChannelGraph& found, JsonWriter& js
 }
 
 void write_findings(const std::vector<topology::Finding>& findings, JsonWriter& json) {
-  JsonRecord(json).field("findings", described(findings));
+  Record(json).field("findings", described(findings));
 }
 
 void write_machine(const TopoView& view, JsonWriter& json) {

@@ -136,7 +136,7 @@ Status check_ranks(const BenchOp& op, int ranks) {
                       name_of(op), ranks));
 }
 
-void op_field(base::JsonRecord& io, const char* name, BenchOp& op) {
+void op_field(base::Record& io, const char* name, BenchOp& op) {
   int place = int(std::find(kOps.begin(), kOps.end(), op) - kOps.begin());
   io.name(name, place, int(kOps.size()), name_at);
   op = kOps[size_t(place)];

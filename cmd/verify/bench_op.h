@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json_record.h"
+#include "base/record.h"
 #include "kernels/contract/types.h"
 
 namespace collctl::cmd {
@@ -78,6 +78,6 @@ constexpr bool has_expectation(const BenchOp& op) {
 // Of a job of `ranks`. Error: usage, the reason.
 Status check_ranks(const BenchOp& op, int ranks);
 // A field that holds its name.
-void op_field(base::JsonRecord& io, const char* name, BenchOp& op);
+void op_field(base::Record& io, const char* name, BenchOp& op);
 
 }  // namespace collctl::cmd

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "base/format.h"
-#include "base/json_record.h"
+#include "base/record.h"
 #include "cmd/judge/bench.h"
 #include "cmd/judge/json.h"
 #include "cmd/judge/text.h"
@@ -95,7 +95,7 @@ void fields(Record& io, WindowPair& pair) {
   io.field("get_GBps", pair.get_GBps);
 }
 
-static void fields(JsonRecord& io, WindowRatio& row) {
+static void fields(Record& io, WindowRatio& row) {
   double ratio = row.ratio();
   io.field("op", row.op);
   io.field("bytes", row.bytes);
@@ -104,13 +104,13 @@ static void fields(JsonRecord& io, WindowRatio& row) {
   io.field("ratio", ratio);  // for who reads it alone
 }
 
-static void time_fields(JsonRecord& io, WindowReport& report) {
+static void time_fields(Record& io, WindowReport& report) {
   io.field("pairs", report.pairs);
   io.field("pairs_left_out", report.pairs_left_out);
   io.field("collectives", report.ratios);
 }
 
-static void fields(JsonRecord& io, WindowReport& report) {
+static void fields(Record& io, WindowReport& report) {
   io.field("checks", report.checks);
   time_fields(io, report);
   io.field("culprits", report.culprits);
@@ -126,7 +126,7 @@ Result<WindowReport> WindowReport::from_json(const std::string& text) {
   return report;
 }
 
-static void fields(JsonRecord& io, WindowTestSpec& spec) {
+static void fields(Record& io, WindowTestSpec& spec) {
   io.field("iterations", spec.iterations, 1, 1'000'000);
   io.field("budget_s", spec.budget_s, 0, 1e6);
   io.field("transport", spec.transport);
@@ -215,7 +215,7 @@ std::string window_json(const WindowReport& report, const Verdict& verdict) {
   if (!report.header.device_reason.empty())
     json.field("device_reason", report.header.device_reason);
   write_hosts(json, report);
-  JsonRecord io(json);
+  Record io(json);
   io.field("checks", described(report.checks));
   time_fields(io, described(report));
   io.field("culprits", described(report.culprits));
@@ -260,7 +260,7 @@ std::string window_svg(const WindowReport& report) {
 
 Result<WindowReport> read_window_report(const std::string& json) {
   COLL_ASSIGN(WindowReport report, WindowReport::from_json(json));
-  COLL_ASSIGN(JsonRecord io, JsonRecord::read(json));
+  COLL_ASSIGN(Record io, Record::read(json));
   BenchHeader& header = report.header;
   io.field("version", header.version);
   io.field("ranks", header.ranks, 0, kMostRankNumber);
@@ -269,7 +269,7 @@ Result<WindowReport> read_window_report(const std::string& json) {
   io.list("hosts", header.hosts, [&](HostLine& line) {
     io.object("hosts", [&] {
       io.field("host", line.host);
-      io.field("ranks", line.ranks, JsonRecord::kMostEntries, 0, kMostRankNumber);
+      io.field("ranks", line.ranks, Record::kMostEntries, 0, kMostRankNumber);
     });
   });
   COLL_TRY(io.status());

@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMostListed = 4096;
 
 // null: unlimited.
-void limit_field(JsonRecord& io, const char* name, uint64_t& limit) {
+void limit_field(Record& io, const char* name, uint64_t& limit) {
   if (io.null(name, limit == kUnlimited)) {
     if (io.reading()) limit = kUnlimited;
   } else {
@@ -23,17 +23,17 @@ void limit_field(JsonRecord& io, const char* name, uint64_t& limit) {
 
 }  // namespace
 
-static void fields(JsonRecord& io, ResourceLimit& limit) {
+static void fields(Record& io, ResourceLimit& limit) {
   limit_field(io, "hard", limit.hard);
   limit_field(io, "soft", limit.soft);
 }
 
-static void fields(JsonRecord& io, ProcessLimit& processes) {
+static void fields(Record& io, ProcessLimit& processes) {
   limit_field(io, "limit", processes.limit);
   io.field("used", processes.used);
 }
 
-static void fields(JsonRecord& io, CgroupLimits& limits) {
+static void fields(Record& io, CgroupLimits& limits) {
   io.field("cores", limits.cores);
   io.field("memory_bytes", limits.memory_bytes);
   io.field("memory_used_bytes", limits.memory_used_bytes);
@@ -41,12 +41,12 @@ static void fields(JsonRecord& io, CgroupLimits& limits) {
   io.field("pids_used", limits.pids_used);
 }
 
-static void fields(JsonRecord& io, InterfaceAddress& address) {
+static void fields(Record& io, InterfaceAddress& address) {
   io.field("address", address.text);
   io.field("prefix", address.prefix);
 }
 
-static void fields(JsonRecord& io, NetInterface& interface) {
+static void fields(Record& io, NetInterface& interface) {
   io.field("addresses", interface.addresses, kMostListed);
   io.field("aside", interface.aside);
   io.field("loopback", interface.loopback);
@@ -56,7 +56,7 @@ static void fields(JsonRecord& io, NetInterface& interface) {
   io.field("up", interface.up);
 }
 
-static void fields(JsonRecord& io, RdmaPort& port) {
+static void fields(Record& io, RdmaPort& port) {
   io.field("device", port.device);
   io.field("link", port.link);
   io.field("port", port.port);
@@ -64,14 +64,14 @@ static void fields(JsonRecord& io, RdmaPort& port) {
   io.field("state", port.state);
 }
 
-static void fields(JsonRecord& io, RdmaGid& gid) {
+static void fields(Record& io, RdmaGid& gid) {
   io.field("address", gid.address);
   io.field("index", gid.index);
   io.field("interface", gid.interface);
   io.field("type", gid.type);
 }
 
-static void fields(JsonRecord& io, RdmaPortDetail& port) {
+static void fields(Record& io, RdmaPortDetail& port) {
   io.field("gids", port.gids, kMostRdmaGids);
   io.field("link", port.link);
   io.field("physical", port.physical);
@@ -80,7 +80,7 @@ static void fields(JsonRecord& io, RdmaPortDetail& port) {
   io.field("state", port.state);
 }
 
-static void fields(JsonRecord& io, RdmaDevice& device) {
+static void fields(Record& io, RdmaDevice& device) {
   io.field("board", device.board);
   io.field("busid", device.bus_id);
   io.field("firmware", device.firmware);
@@ -90,7 +90,7 @@ static void fields(JsonRecord& io, RdmaDevice& device) {
   io.field("ports", device.ports, kMostRdmaPorts);
 }
 
-static void fields(JsonRecord& io, GpuDirectFacts& facts) {
+static void fields(Record& io, GpuDirectFacts& facts) {
   io.field("acs_known", facts.acs_known);
   io.field("acs_redirecting", facts.redirecting, kMostListed);
   io.field("driver", facts.driver);
@@ -102,7 +102,7 @@ static void fields(JsonRecord& io, GpuDirectFacts& facts) {
   io.field("rdma_devices", facts.rdma_devices);
 }
 
-static void fields(JsonRecord& io, NvidiaFacts& facts) {
+static void fields(Record& io, NvidiaFacts& facts) {
   io.field("driver", facts.driver);
   io.field("gpus", facts.gpus, kMostListed);
   io.field("on_pci", facts.on_pci);
@@ -112,12 +112,12 @@ static void fields(JsonRecord& io, NvidiaFacts& facts) {
 
 namespace collctl::launcher {
 
-void fields(JsonRecord& io, RdmaFacts& facts) {
+void fields(Record& io, RdmaFacts& facts) {
   io.field("gpu_direct", facts.gpu_direct);
   io.field("rdma_devices", facts.rdma_devices, base::kMostRdmaDevices);
 }
 
-static void fields(JsonRecord& io, HostFacts& facts) {
+static void fields(Record& io, HostFacts& facts) {
   io.field("binary_sha256", facts.binary);
   io.field("cgroup", facts.cgroup);
   io.field("clock_ns", facts.clock_ns);

@@ -7,7 +7,7 @@
 #include "base/host_devices.h"
 #include "base/host_limits.h"
 #include "base/host_rdma.h"
-#include "base/json_record.h"
+#include "base/record.h"
 #include "base/result.h"
 
 namespace collctl::launcher {
@@ -43,6 +43,6 @@ std::string facts_to_json(const HostFacts& facts);
 // Code launch when the text is malformed: the other side is another version of collctl.
 Result<HostFacts> facts_from_json(const std::string& text);
 // A part of it as part of another document.
-void fields(JsonRecord& io, RdmaFacts& facts);
+void fields(Record& io, RdmaFacts& facts);
 
 }  // namespace collctl::launcher

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
-#include "base/json_record.h"
+#include "base/record.h"
 
 namespace collctl::launcher {
 namespace {
@@ -26,7 +26,7 @@ struct Dialled {
   std::vector<ReachResult> results;
 };
 
-void secret_field(JsonRecord& io, base::Secret& secret) {
+void secret_field(Record& io, base::Secret& secret) {
   std::string text;
   if (!io.reading())
     for (const uint8_t byte : secret.bytes) text += format("{:02x}", int(byte));
@@ -41,20 +41,20 @@ void secret_field(JsonRecord& io, base::Secret& secret) {
 
 }  // namespace
 
-static void fields(JsonRecord& io, ReachTarget& target) {
+static void fields(Record& io, ReachTarget& target) {
   io.field("host", target.host);
   io.field("address", target.address);
   io.field("port", target.port);
   secret_field(io, target.secret);
 }
 
-static void fields(JsonRecord& io, ReachAddress& at) {
+static void fields(Record& io, ReachAddress& at) {
   io.field("address", at.address);
   io.field("port", at.port);
   io.field("error", at.error);
 }
 
-static void fields(JsonRecord& io, ReachResult& result) {
+static void fields(Record& io, ReachResult& result) {
   io.field("host", result.host);
   io.field("address", result.address);
   io.name("end", result.end, int(ReachEnd::failed) + 1, reach_word);
@@ -64,7 +64,7 @@ static void fields(JsonRecord& io, ReachResult& result) {
 
 namespace {
 
-void fields(JsonRecord& io, Question& question) {
+void fields(Record& io, Question& question) {
   io.field("do", question.verb);
   if (question.verb == "close") return;
   io.field("seconds", question.seconds, 0);
@@ -78,11 +78,11 @@ void fields(JsonRecord& io, Question& question) {
   }
 }
 
-void fields(JsonRecord& io, Listening& answer) {
+void fields(Record& io, Listening& answer) {
   io.field("addresses", answer.addresses, kMostAddresses);
 }
 
-void fields(JsonRecord& io, Dialled& answer) {
+void fields(Record& io, Dialled& answer) {
   io.field("results", answer.results, kMostTargets);
 }
 

@@ -1,6 +1,6 @@
 // Driver facts as JSON, both ways. Reading trusts nothing: every number and list is bounded.
 #include "base/format.h"
-#include "base/json_record.h"
+#include "base/record.h"
 #include "topology/detect/driver_facts.h"
 
 namespace collctl::topology {
@@ -9,12 +9,12 @@ namespace {
 constexpr int64_t kMaxMbps = 1'000'000'000;
 constexpr size_t kMaxText = 256, kMaxTroubles = 1000, kMaxInterfaces = 65536, kMaxListedPorts = 256;
 
-void text_field(JsonRecord& io, const char* name, std::string& text) {
+void text_field(Record& io, const char* name, std::string& text) {
   io.unless_empty(name, text, kMaxText);
   if (text.find('\0') != std::string::npos) io.fail(name, "text");
 }
 
-void bus_id_field(JsonRecord& io, const char* name, BusId& id) {
+void bus_id_field(Record& io, const char* name, BusId& id) {
   std::string text = bus_id_text(id);
   io.field(name, text);
   const auto read = parse_bus_id(text);
@@ -24,7 +24,7 @@ void bus_id_field(JsonRecord& io, const char* name, BusId& id) {
 
 }  // namespace
 
-static void fields(JsonRecord& io, NvlinkFacts& link) {
+static void fields(Record& io, NvlinkFacts& link) {
   io.field("link", link.link, 0, kMaxNvlinks);
   io.field("active", link.active);
   if (!io.has("remote", link.remote.has_value())) return;
@@ -32,7 +32,7 @@ static void fields(JsonRecord& io, NvlinkFacts& link) {
   bus_id_field(io, "remote", *link.remote);
 }
 
-static void fields(JsonRecord& io, GpuFacts& gpu) {
+static void fields(Record& io, GpuFacts& gpu) {
   io.field("index", gpu.index, 0, 65535);
   bus_id_field(io, "busid", gpu.bus_id);
   text_field(io, "uuid", gpu.uuid);
@@ -49,13 +49,13 @@ static void fields(JsonRecord& io, GpuFacts& gpu) {
   io.unless_empty("p2p", gpu.p2p, kMaxGpus, 0, 1);
 }
 
-static void fields(JsonRecord& io, RdmaPortFacts& port) {
+static void fields(Record& io, RdmaPortFacts& port) {
   io.field("port", port.port, 0, 255);
   io.field("active", port.active);
   io.field("Mbps", port.mbps, 0, kMaxMbps);
 }
 
-static void fields(JsonRecord& io, RdmaFacts& rdma) {
+static void fields(Record& io, RdmaFacts& rdma) {
   text_field(io, "name", rdma.name);
   std::string guid = format("{:016x}", rdma.system_guid);
   io.field("system_guid", guid);
@@ -66,7 +66,7 @@ static void fields(JsonRecord& io, RdmaFacts& rdma) {
   io.unless_empty("ports", rdma.ports, kMaxListedPorts);
 }
 
-static void fields(JsonRecord& io, InterfaceFacts& each) {
+static void fields(Record& io, InterfaceFacts& each) {
   text_field(io, "name", each.name);
   io.field("up", each.up);
   io.field("loopback", each.loopback);
@@ -75,7 +75,7 @@ static void fields(JsonRecord& io, InterfaceFacts& each) {
   text_field(io, "aside", each.aside);
 }
 
-static void fields(JsonRecord& io, DriverFacts& facts) {
+static void fields(Record& io, DriverFacts& facts) {
   text_field(io, "nvml_missing", facts.nvml_missing);
   text_field(io, "cuda_missing", facts.cuda_missing);
   text_field(io, "verbs_missing", facts.verbs_missing);

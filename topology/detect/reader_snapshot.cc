@@ -10,7 +10,7 @@
 
 #include "base/format.h"
 #include "base/held_signals.h"
-#include "base/json_record.h"
+#include "base/record.h"
 #include "base/version.h"
 #include "topology/detect/archive.h"
 
@@ -37,7 +37,7 @@ Result<std::string> file_content(const std::string& path, size_t most) {
 struct Meta {
   std::string schema, version, arch, host;
 };
-void fields(JsonRecord& io, Meta& meta) {
+void fields(Record& io, Meta& meta) {
   io.field("schema", meta.schema);
   io.unless_empty("version", meta.version);
   io.unless_empty("arch", meta.arch, kMaxName);
