@@ -135,11 +135,11 @@ SMALL = ("allreduce", "-b", "8", "-e", "8", "--iters", "2", "--json")
 LARGE = ("allreduce", "-b", "256K", "-e", "256K", "--iters", "1", "--warmup", "1", "--json", "--op-timeout", "5")
 
 
-def names_an_end(field, done):
+def names_an_end(field, done, also=frozenset()):
     """Of a job over a way that is broken, which the ring of a large operation need not cross."""
     is_code(done, 0, 5, 6)
     first = next((line for line in done.err.splitlines() if "error:" in line), "")
-    names = {name for end in (field.victim, field.other) if end for name in (field.given[end], field.name(end), field.within[end])}
+    names = {name for end in (field.victim, field.other) if end for name in (field.given[end], field.name(end), field.within[end])} | also
     must(done.code == 0 or any(name in first for name in names), f"none of {' '.join(sorted(names))} in: {first}")
 
 
@@ -273,12 +273,17 @@ def shrink(field):
         if state:
             lost = next(n for n, rank in enumerate(state["ranks"]) if rank["host"] == field.given[lost_at])
             field.kill(lost_at, state["ranks"][lost]["pid"])
+            alone = len(state["ranks"]) == 2  # one rank is no communicator: the job ends as without shrinking
             begun = job.looks(without(lost))
-            must(begun and job.looks(further(lost, begun)), "the job ended when it had lost a rank")
+            must(alone or begun and job.looks(further(lost, begun)), "the job ended when it had lost a rank")
         done = job.end()
     if clear_error(field, done):
         return done
     must(state, "the job ended before all of its ranks worked")
+    if alone:
+        is_code(done, 5)
+        names_an_end(field, done, {field.given[lost_at]})
+        return done
     is_code(done, 8)
     report = report_of(done, "collctl.bench/1")
     must([each["host"] for each in report["lost"]] == [field.given[lost_at]], f"lost: {report['lost']}, expected one of {field.given[lost_at]}")
@@ -307,8 +312,10 @@ def further(lost, before):
 def joined(field, line_of, environment_of):
     ranks = field.on_each(line_of, environment_of)
     if field.fault in ("blackhole", "mtu"):  # ranks meet over the way that is broken, where they need it
+        # A rank that never reached the others is known to them by its number alone.
+        numbers = {f"missing: rank {end - 1}" for end in (field.victim, field.other) if end}
         for done in ranks:
-            names_an_end(field, done)
+            names_an_end(field, done, numbers)
         return ranks[0]
     for done in ranks[1:] if field.clear is None else []:
         is_code(done, 0)

@@ -121,7 +121,7 @@ def ipv4_only(field, nodes):
 @condition("interfaces", "ipv6-only", all=True, unlike=("ipv4", "mixed", "own-127", "dead-address-first", "dead-ipv6-first", "late", "flannel",
                                                        "own-127-first-of-all", "af-inet", "jump"))
 def ipv6_only(field, nodes):
-    field.hosts_file(*(f"{field.address6(i)} {field.name(i)}" for i in nodes))
+    field.hosts_file(*(f"{field.address6(i)} {field.name(i)} {field.within[i]}" for i in nodes))
     field.replace_addresses()
     for i in nodes:
         field.on(i, "ip -4 address flush dev eth0")
