@@ -214,7 +214,7 @@ TEST_CASE("a task for which no thread can be started is refused, and the pool go
   pthread_attr_t usual, huge;
   REQUIRE(pthread_getattr_default_np(&usual) == 0);
   REQUIRE(pthread_attr_init(&huge) == 0);
-  REQUIRE(pthread_attr_setstacksize(&huge, size_t{1} << 46) == 0);
+  REQUIRE(pthread_attr_setstacksize(&huge, size_t{1} << 47) == 0);
   HelperPool pool;
   bool ran = false;
   REQUIRE(pthread_setattr_default_np(&huge) == 0);
