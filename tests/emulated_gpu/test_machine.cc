@@ -28,6 +28,9 @@ void waits_for(const uint64_t* word) {
   while (load_acquire(word) == 0) {
   }
 }
+void looks(uint64_t times) {
+  for (uint64_t word = 1; word <= times; ++word) load_acquire(&word);
+}
 void stores_off(uint8_t* to) {
   store_wire(to + 8, 1, 2);
 }
@@ -101,4 +104,22 @@ TEST_CASE("emulated GPU: the torn-store test finds torn lines, and nobody who wr
     if (writes) CHECK((torn > 0 && torn < kTornStoreAborted));
     if (!writes) CHECK(torn == kTornStoreAborted);
   }
+}
+
+TEST_CASE("emulated GPU: the torn-store test counts from the last round that it saw", "[machine]") {
+  emulated::machine().behave({.seed = 1});
+  alignas(128) static uint8_t line[128];
+  std::memset(line, 0, sizeof line);
+  uint32_t torn = 0;
+  const uint32_t abort_word = 0;
+  int reader = 0, writer = 0;
+  uint64_t long_ago = 400'000, meanwhile = 20'000;
+  REQUIRE(run(looks, 1, long_ago) == "");
+  REQUIRE(torn_store_read(line, 1, 3, &torn, &abort_word, emulated::machine().clock_ns(),
+                          &reader) == 0);
+  void* places[] = {&meanwhile};
+  REQUIRE(launch_overlapping(address_of(looks), 1, 1, &writer, places) == cudaSuccess);
+  REQUIRE(torn_store_write(line, 1, 3, &writer) == 0);
+  REQUIRE(emulated::machine().run() == "");
+  CHECK(torn < kTornStoreAborted);
 }

@@ -38,8 +38,24 @@ struct Index {
 // Of the thread that goes on.
 inline emulated::Index threadIdx, blockIdx, blockDim, gridDim;
 
+// Copies from and to memory of the caller's want it aligned, whatever this host's instructions do.
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
+  uint4() = default;
+  uint4(unsigned a, unsigned b, unsigned c, unsigned d) : x(a), y(b), z(c), w(d) {}
+  uint4(const uint4& other) { take(other); }
+  uint4& operator=(const uint4& other) {
+    take(other);
+    return *this;
+  }
+
+ private:
+  void take(const uint4& other) {
+    uintptr_t both = reinterpret_cast<uintptr_t>(this) | reinterpret_cast<uintptr_t>(&other);
+    asm("" : "+r"(both));  // the compiler takes it for aligned
+    if (both % 16 != 0) emulated::machine().forbid("16 bytes that are not aligned");
+    std::memcpy(&x, &other.x, 4 * sizeof x);
+  }
 };
 struct float2 {
   float x, y;

@@ -126,7 +126,7 @@ inline uint4 load_staged(const uint8_t* p) {
   emulation::want_aligned(p, 16);
   emulated::machine().look();
   uint4 v;
-  std::memcpy(&v, p, sizeof v);
+  std::memcpy(&v.x, p, sizeof v);
   return v;
 }
 
