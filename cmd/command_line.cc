@@ -12,6 +12,7 @@
 #include "cmd/cli/parse.h"
 #include "cmd/rank_main.h"
 #include "cmd/report/report.h"
+#include "cmd/text/provenance.h"
 #include "cmd/variables.h"
 #include "launcher/remote/agent_protocol.h"
 
@@ -71,6 +72,7 @@ int command_line(const std::vector<std::string>& arguments, Console& console) {
   if (arguments.size() == 3 && arguments[0] == launcher::kAgentCommand &&
       arguments[1] == "--verify")
     return verify_main(arguments[2], console);
+  begin_provenance(arguments);
   console.set_colours(colours_wanted(arguments));
   int code = 0;
   Result<int> done = dispatch(arguments, console);

@@ -12,6 +12,7 @@
 #include "cmd/cli/parse.h"
 #include "cmd/plan/calibration.h"
 #include "cmd/root_commands.h"
+#include "cmd/text/provenance.h"
 #include "cmd/variables.h"
 #include "launcher/adopt/adopt.h"
 
@@ -147,7 +148,7 @@ std::string site_text() {
 std::string env_json(const std::vector<Shown>& list, const AdoptedShown& adopted,
                      const ShownCalibration& calibration) {
   JsonWriter json;
-  json.begin_object().field("schema", "collctl.env/1").field("version", base::kVersion);
+  begin_document(json, "collctl.env/1");
   json.key("knobs").begin_array();
   for (const Shown& shown : list) {
     json.begin_object().field("name", format("COLLCTL_{}", shown.knob->name));

@@ -270,6 +270,8 @@ Result<Saved> read_saved(const std::string& text, const SavedStyle& style) {
   saved.document.json = json;
   saved.document.rows = kind->rows;
   COLL_TRY(kind->fill(saved, style));
+  if (const std::string made = made_text(json); !made.empty())
+    saved.text = format("# {}\n{}", made, saved.text);
   return saved;
 }
 

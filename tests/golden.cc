@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <sstream>
 #include <vector>
 
@@ -111,6 +112,10 @@ void Goldens::hold(const std::string& name, std::string text) {
   CHECK(held_.insert(name).second);
   if (name.ends_with(".json") || name.ends_with(".jsonl")) text = laid_out(text);
   text = without_version(std::move(text));
+  // When a report was made, and in which folder of its own a test had it.
+  static const std::regex date(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d)");
+  static const std::regex folder(R"(/tmp/collctl-cli-\w+/)");
+  text = std::regex_replace(std::regex_replace(text, date, "DATE"), folder, "FOLDER/");
   const std::string path = folder_ + "/" + name;
   if (writes_) {
     std::ofstream(path, std::ios::binary) << text;

@@ -14,7 +14,7 @@ class Goldens {
   Goldens(const Goldens&) = delete;
   Goldens& operator=(const Goldens&) = delete;
   // JSON (NAME.json, NAME.jsonl) is kept with a line for each key, nothing else of it is changed.
-  // The version of this tree stands there as VERSION.
+  // The version of this tree stands there as VERSION, the date of a report as DATE.
   void hold(const std::string& name, std::string text);
 
  private:

@@ -172,6 +172,13 @@ class SoakTotal {
 CheckReport condensed(const CheckReport& round);
 std::string utc_text(int64_t unix_s);
 
+// evidence.cc: what was measured, in ten lines at most, and what each was held against. Pure.
+struct Evidence {
+  std::string what, found;
+  std::string against;  // empty: nothing, the host is alone
+};
+std::vector<Evidence> evidence_of(const CheckReport& report);
+
 // report.cc: pure.
 std::string check_text(const CheckReport& report, const Verdict& verdict, int width);
 std::string check_json(const CheckReport& report, const Verdict& verdict);
@@ -185,6 +192,8 @@ Document check_document(const CheckReport& report, const Verdict& verdict,
                         const std::string& machine_svg = "");
 // A line for each culprit that is a host or on one: scontrol update nodename=... state=drain.
 std::string drain_lines(const CheckReport& report);
+// Its evidence in at most 60 characters, for where a line is all that there is.
+std::string short_cause(const Culprit& culprit);
 // The suites, what each needs and is likely to cost: --list.
 std::string suites_text(int hosts, CheckLevel level);
 // One line and the exit code as monitoring plugins have it: 0 ok, 1 warning, 2 critical, 3 unknown.

@@ -118,7 +118,12 @@ Status write_hosts(const CheckRun& run, const std::string& folder) {
     text = launcher::hostfile_text(run.launch_of(good).hosts);
   COLL_TRY(base::write_file_atomically(folder + "/good-hosts.txt", text));
   text.clear();
-  for (const auto& [host, suite] : run.out) text += format("{}  # failed {}\n", host, suite);
+  for (const auto& [host, suite] : run.out) {
+    const auto culprit = std::find_if(run.culprits.begin(), run.culprits.end(),
+                                      [bad = host](const Culprit& one) { return one.host == bad; });
+    text += format("{}  # failed {}{}\n", host, suite,
+                   culprit == run.culprits.end() ? "" : ": " + short_cause(*culprit));
+  }
   return base::write_file_atomically(folder + "/bad-hosts.txt", text);
 }
 

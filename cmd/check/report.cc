@@ -1,6 +1,8 @@
 // What a check says: as a table of hosts and suites with culprits and remedies, as JSON, as one
 // line for monitoring.
 #include <algorithm>
+#include <array>
+#include <map>
 #include <set>
 
 #include "base/format.h"
@@ -9,6 +11,8 @@
 #include "cmd/judge/json.h"
 #include "cmd/judge/text.h"
 #include "cmd/report/report.h"
+#include "cmd/text/hosts.h"
+#include "cmd/text/provenance.h"
 #include "cmd/text/sizes.h"
 #include "cmd/text/table.h"
 #include "cmd/topo/parts.h"
@@ -44,6 +48,7 @@ const char* level_word(CheckLevel level) {
 }
 
 constexpr size_t kMostMachine = size_t(1) << 20;  // bytes of a topology file
+constexpr size_t kMostCause = 60;                 // characters of a cause in short
 constexpr size_t kMostRows = 64;                  // of good hosts; bad ones are all shown
 
 bool of_suite(const Finding& finding, const Suite& suite) {
@@ -110,11 +115,21 @@ std::string wrapped(const std::string& text, size_t indent, size_t width) {
   return wrapped_text(text, indent, std::max(width, indent + 20)).substr(indent);
 }
 
-std::string verdict_line(const Verdict& verdict) {
+std::string verdict_line(const CheckReport& report, const Verdict& verdict) {
   if (verdict.ok()) return "verdict: passed\n";
   if (verdict.incomplete())
     return "verdict: passed, but not everything that was asked for was tested\n";
-  return format("verdict: FAILED ({})\n", base::code_name(verdict.code()));
+  std::vector<std::string> bad;
+  for (const Host& host : report.hosts)
+    if (std::any_of(report.culprits.begin(), report.culprits.end(),
+                    [&](const Culprit& culprit) { return culprit.host == host; }))
+      bad.push_back(host.name);
+  std::string text = "verdict: FAILED";
+  if (verdict.code() != ErrorCode::failed) text += format(" ({})", base::code_name(verdict.code()));
+  if (!bad.empty())
+    text += format(": {} of {} ({})", bad.size(), counted(report.hosts.size(), "host"),
+                   folded_hosts(bad));
+  return text + "\n";
 }
 
 // The worst value of each check, interval by interval.
@@ -138,6 +153,14 @@ std::string soak_text(const SoakResult& soak, size_t width) {
   return text + table_text(columns, {}, width);
 }
 
+// Without the name that it begins with, as evidence of a host's own words does.
+std::string evidence_alone(const Culprit& culprit) {
+  std::string text = culprit.evidence;
+  for (const std::string& name : {culprit.name, culprit.host.name})
+    if (!name.empty() && text.starts_with(name + ": ")) text.erase(0, name.size() + 2);
+  return text;
+}
+
 // Slurm reads lists in a name: only what is plainly one node is put into a line.
 bool is_node_name(const std::string& host) {
   return !host.empty() && host[0] != '-' &&
@@ -148,18 +171,27 @@ bool is_node_name(const std::string& host) {
 
 }  // namespace
 
+std::string short_cause(const Culprit& culprit) {
+  std::string cause = evidence_alone(culprit);
+  // Those of a part of the host begin with it.
+  if (culprit.kind != SubjectKind::host)
+    cause = format("{} {}: {}", subject_word(culprit.kind), culprit.name, cause);
+  for (char& c : cause)
+    if (uint8_t(c) < ' ' || uint8_t(c) >= 0x7f) c = '?';
+  if (cause.size() <= kMostCause) return cause;
+  cause.resize(kMostCause - 3);
+  if (const size_t word = cause.rfind(' '); word > kMostCause / 2) cause.resize(word);
+  return cause + "...";
+}
+
 std::string drain_lines(const CheckReport& report) {
   std::string text;
   std::set<Host> done;
   for (const Culprit& culprit : report.culprits) {
     const Host& host = culprit.host;
     if (!is_node_name(host.name) || !done.insert(host).second) continue;
-    constexpr size_t kMostReason = 160;
-    std::string reason = format("collctl check: {} {}: {}", subject_word(culprit.kind),
-                                culprit.name, culprit.evidence);
-    if (reason.size() > kMostReason) reason.resize(kMostReason);
-    for (char& c : reason)
-      if (uint8_t(c) < ' ' || uint8_t(c) >= 0x7f) c = '?';
+
+    const std::string reason = "collctl check: " + short_cause(culprit);
     text += format("scontrol update nodename={} state=drain reason={}\n", host,
                    base::shell_quoted(reason));
   }
@@ -171,6 +203,13 @@ std::string check_text(const CheckReport& report, const Verdict& verdict, int wi
   std::string text = format("collctl check, {}: {}, {:.1f} s\n", kCheckLevels[size_t(report.level)],
                             counted(report.hosts.size(), "host"), report.seconds);
   text += "\n" + table(report);
+  if (const std::vector<Evidence> list = evidence_of(report); !list.empty()) {
+    text += "\nmeasured:\n";
+    for (const Evidence& one : list)
+      text += "  " + wrapped(format("{}: {}{}{}", one.what, one.found,
+                                    one.against.empty() ? "" : "; held against ", one.against),
+                             4, room);
+  }
   for (const SuiteResult& result : report.suites)
     if (result.times > 1)
       text += wrapped(
@@ -181,17 +220,27 @@ std::string check_text(const CheckReport& report, const Verdict& verdict, int wi
     text += "\nat fault:\n";
     for (const Culprit& culprit : report.culprits)
       text += "  " + wrapped(format("{} {}: {}", subject_word(culprit.kind), culprit.name,
-                                    culprit.evidence),
+                                    evidence_alone(culprit)),
                              4, room);
   }
   const auto list = [&](FindingStatus status, const char* title) {
-    bool begun = false;
+    // Those that say the same are one entry under all of their names.
+    std::vector<std::array<std::string, 3>> entries;  // names, words, remedy
     for (const Finding& finding : report.findings) {
       if (finding.status != status || finding.message.empty()) continue;
-      if (!begun) text += format("\n{}:\n", title);
-      begun = true;
-      text += "  " + wrapped(format("{}: {}", finding.name, told(finding)), 4, room);
-      if (!finding.remedy.empty()) text += "    " + wrapped("-> " + finding.remedy, 7, room);
+      const std::string words = told(finding);
+      const auto at = std::find_if(entries.begin(), entries.end(), [&](const auto& one) {
+        return one[1] == words && one[2] == finding.remedy;
+      });
+      if (at == entries.end())
+        entries.push_back({finding.name, words, finding.remedy});
+      else if ((", " + (*at)[0] + ",").find(", " + finding.name + ",") == std::string::npos)
+        (*at)[0] += ", " + finding.name;
+    }
+    if (!entries.empty()) text += format("\n{}:\n", title);
+    for (const auto& [names, words, remedy] : entries) {
+      text += "  " + wrapped(format("{}: {}", names, words), 4, room);
+      if (!remedy.empty()) text += "    " + wrapped("-> " + remedy, 7, room);
     }
   };
   list(FindingStatus::fail, "failed");
@@ -200,15 +249,21 @@ std::string check_text(const CheckReport& report, const Verdict& verdict, int wi
   if (const std::string lines = drain_lines(report); !lines.empty())
     text += "\nto drain them under Slurm:\n" + lines;
   text += "\n";
-  for (const SuiteResult& result : report.suites)
-    if (result.end == SuiteEnd::not_asked)
-      text += format("{} was not run: {}\n", result.suite->name, result.why);
-  return text + verdict_line(verdict);
+  std::vector<std::pair<std::string, std::string>> not_run;  // why, and the suites
+  for (const SuiteResult& result : report.suites) {
+    if (result.end != SuiteEnd::not_asked) continue;
+    auto at = std::find_if(not_run.begin(), not_run.end(),
+                           [&](const auto& one) { return one.first == result.why; });
+    if (at == not_run.end()) at = not_run.insert(at, {result.why, ""});
+    at->second += (at->second.empty() ? "" : ", ") + std::string(result.suite->name);
+  }
+  for (const auto& [why, names] : not_run) text += format("not run: {} ({})\n", names, why);
+  return text + verdict_line(report, verdict);
 }
 
 std::string check_json(const CheckReport& report, const Verdict& verdict) {
   JsonWriter json;
-  json.begin_object().field("schema", "collctl.check/1").field("level", level_word(report.level));
+  begin_document(json, "collctl.check/1").field("level", level_word(report.level));
   if (report.round > 0) json.field("round", report.round).field("began", report.began);
   json.key("hosts").begin_array();
   for (const Host& host : report.hosts) {
@@ -294,6 +349,8 @@ Document check_document(const CheckReport& report, const Verdict& verdict,
                     .more_svg = machine_svg};
   for (const SuiteResult& result : report.suites)
     document.hosts.checks.emplace_back(result.suite->name);
+  for (const Evidence& one : evidence_of(report))
+    document.evidence.push_back({one.what, one.found, one.against});
   for (const Host& host : report.hosts) {
     std::vector<std::string>& row = document.hosts.rows.emplace_back();
     row.push_back(host.name);
@@ -321,11 +378,15 @@ std::string nagios_line(const CheckReport& report, const Verdict& verdict) {
   constexpr const char* kWords[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
   std::string text = format("COLLCTL {}: ", kWords[size_t(nagios_code(verdict.exit_code()))]);
   if (!report.culprits.empty()) {
-    std::string names;
-    for (const Culprit& culprit : report.culprits)
-      names +=
-          format("{}{} {}", names.empty() ? "" : ", ", subject_word(culprit.kind), culprit.name);
-    text += "at fault: " + names;
+    std::map<SubjectKind, std::vector<std::string>> names;
+    for (const Culprit& culprit : report.culprits) names[culprit.kind].push_back(culprit.name);
+    std::string all;
+    for (const auto& [kind, some] : names)
+      all += format("{}{}{} {}", all.empty() ? "" : ", ", subject_word(kind),
+                    some.size() > 1 ? "s" : "", folded_hosts(some));
+    text += "at fault: " + all;
+    if (report.culprits.size() == 1 && report.culprits[0].kind == SubjectKind::host)
+      text += ": " + short_cause(report.culprits[0]);
   } else if (!verdict.reasons().empty()) {
     text += verdict.reasons().front().message;
   } else {

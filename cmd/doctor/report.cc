@@ -10,6 +10,7 @@
 #include "cmd/judge/json.h"
 #include "cmd/judge/text.h"
 #include "cmd/report/report.h"
+#include "cmd/text/provenance.h"
 
 namespace collctl::cmd {
 namespace {
@@ -145,7 +146,7 @@ std::string doctor_text(const Survey& survey, const Diagnosis& diagnosis, bool c
 
 std::string doctor_json(const Survey& survey, const Diagnosis& diagnosis) {
   JsonWriter json;
-  json.begin_object().field("schema", "collctl.doctor/1").field("version", base::kVersion);
+  begin_document(json, "collctl.doctor/1");
   json.key("hosts").begin_array();
   for (const auto& host : survey.hosts) write_host(json, host);
   json.end_array();

@@ -9,6 +9,7 @@
 #include "cmd/job/config.h"
 #include "cmd/job/options.h"
 #include "cmd/job/start.h"
+#include "cmd/text/provenance.h"
 #include "cmd/text/sizes.h"
 #include "launcher/hosts/placement.h"
 
@@ -161,8 +162,7 @@ void write_ints(JsonWriter& json, const char* key, const std::vector<int>& value
 }
 
 void write_run_head(JsonWriter& json, const ParsedLine& line) {
-  json.field("schema", "collctl.run/1").field("version", base::kVersion);
-  json.field("dry_run", line.has("dry-run"));
+  continue_document(json, "collctl.run/1").field("dry_run", line.has("dry-run"));
   if (line.collective != nullptr) json.field("op", line.collective->name);
   json.key("program").begin_array();
   for (const auto& word : line.program) json.value(word);

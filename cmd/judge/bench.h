@@ -8,6 +8,7 @@
 #include "cmd/judge/limits.h"
 #include "cmd/judge/verdict.h"
 #include "cmd/measure/bench.h"
+#include "cmd/text/provenance.h"
 
 namespace collctl::cmd {
 
@@ -26,6 +27,7 @@ struct BenchReport {
   std::vector<DataFault> faults;
   std::optional<BenchClosing> closing;
   std::vector<HostEnd> hosts;   // of a job on hosts, when it is over
+  Provenance made = {};
   uint64_t trace_left_out = 0;  // operations that are not in the file of --trace
 };
 

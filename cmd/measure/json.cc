@@ -85,6 +85,8 @@ void header_fields(Record& io, BenchHeader& header) {
   io.field("hosts", header.hosts);
   io.field("links", header.links);
   io.field("init_s", header.init_seconds, 0, 1e9);
+  if (io.has("launch_s", header.launch_seconds > 0))
+    io.field("launch_s", header.launch_seconds, 0, 1e9);
   io.unless_empty("tuner_plugin", header.tuner);
   io.unless_empty("windows", header.windows);
   io.unless_empty("split", header.split);

@@ -10,6 +10,7 @@
 #include "cmd/judge/text.h"
 #include "cmd/rails/cells.h"
 #include "cmd/report/report.h"
+#include "cmd/text/provenance.h"
 
 namespace collctl::cmd {
 namespace {
@@ -289,7 +290,7 @@ Document rails_document(const RailsReport& report, const RailsFindings& found,
 std::string rails_json(const RailsReport& report, const RailsFindings& found,
                        const Verdict& verdict) {
   JsonWriter json;
-  json.begin_object().field("schema", "collctl.rails/1").field("version", base::kVersion);
+  begin_document(json, "collctl.rails/1");
   json.field("network", found.rdma ? "ib" : "socket");
   write_rails(json, report);
   json.field("rail_only", found.rail_only).field("ways", found.tried).field("good", found.good);

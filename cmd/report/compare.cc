@@ -6,6 +6,7 @@
 #include "cmd/judge/json.h"
 #include "cmd/judge/text.h"
 #include "cmd/report/figures.h"
+#include "cmd/text/provenance.h"
 #include "cmd/text/sizes.h"
 #include "cmd/text/table.h"
 
@@ -69,7 +70,7 @@ Compared merge_runs(const std::vector<ComparedRun>& runs, size_t width) {
                                                  : verdict.reasons().front().message));
   }
   JsonWriter json;
-  json.begin_object().field("schema", "collctl.runs/1").key("runs").begin_array();
+  begin_document(json, "collctl.runs/1").key("runs").begin_array();
   for (const ComparedRun& run : runs) write_run(json, run);
   json.end_array().key("timings").begin_array();
   std::vector<TableColumn> columns{{.title = "what", .left = true},

@@ -10,6 +10,7 @@
 #include "cmd/judge/text.h"
 #include "cmd/measure/timing.h"
 #include "cmd/report/figures.h"
+#include "cmd/text/provenance.h"
 #include "cmd/text/sizes.h"
 #include "cmd/text/table.h"
 
@@ -318,7 +319,7 @@ Compared Diff::run() {
     findings_.emplace_back(Finding{.name = "nothing"})
         .leave_out("neither has timings or checks that could be compared");
   JsonWriter json;
-  json.begin_object().field("schema", "collctl.diff/1").key("was");
+  begin_document(json, "collctl.diff/1").key("was");
   write_run(json, was_);
   json.key("is");
   write_run(json, is_);

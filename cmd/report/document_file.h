@@ -26,7 +26,9 @@ struct Document {
   std::string svg;            // a picture, or empty
   std::string more_svg = {};  // further pictures, for .html alone
   std::string csv = {};       // empty: made of the list
-  HostTable hosts = {};       // for .html; empty: made of the checks in it, if there are any
+  // For .html: what, what was found, what it was held against.
+  std::vector<std::vector<std::string>> evidence = {};
+  HostTable hosts = {};  // for .html; empty: made of the checks in it, if there are any
 };
 
 // .jsonl: first the document without the list, then a line for each entry. .csv: a column for each
@@ -47,6 +49,10 @@ Rows rows_of(const std::string& json, const std::string& key);
 // Every list of objects in it as a table, below what it says in single values: what a person sees
 // of documents that nothing else can show.
 std::string lists_text(const std::string& json, size_t width);
+
+// When, by which version and by which line the document was made, in one line: "2026-11-29T21:30:00
+// +01:00, collctl 0.1.0, level quick, 55.4 s: collctl check"; what is not in it is left out.
+std::string made_text(const std::string& json);
 
 // page.cc, monitoring.cc
 std::string page_of(const Document& document);

@@ -119,6 +119,9 @@ void header_fields(Record& io, BenchReport& report) {
   std::string schema = "collctl.bench/1", op = spec.soak ? "soak" : name_of(spec.collective);
   io.unless_empty("schema", schema);
   io.field("version", header.version);
+  io.unless_empty("date", report.made.date);
+  io.unless_empty("command", report.made.command);
+  if (io.has("iterations", !spec.soak)) io.field("iterations", spec.iterations, 0);
   io.field("op", op);
   if (io.reading()) {
     spec.soak = header.soak = op == "soak";

@@ -4,6 +4,7 @@
 #include "cmd/job/launch_json.h"
 #include "cmd/measure/fields.h"
 #include "cmd/report/fields.h"
+#include "cmd/text/provenance.h"
 
 namespace collctl::cmd {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 void write_error(JsonWriter& json, const Error& error, int exit_code) {
   Record io(json);
   error_fields(io, described(error), exit_code);
+  fields(io, described(provenance()));
 }
 
 std::string line_of(JsonWriter& json) {

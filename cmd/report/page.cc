@@ -3,11 +3,13 @@
 // dark, and nothing that a host says is markup in it.
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/format.h"
 #include "base/markup.h"
 #include "cmd/report/document_file.h"
 #include "cmd/report/read.h"
+#include "cmd/text/hosts.h"
 
 namespace collctl::cmd {
 namespace {
@@ -209,6 +211,38 @@ std::string hosts_html(HostTable hosts) {
                  table(hosts.checks, folded));
 }
 
+// Without columns that say the same nothing everywhere; rows that differ in their host alone are
+// one.
+Rows for_people(Rows rows) {
+  const auto is_nothing = [](const std::string& cell) {
+    return cell.empty() || cell == "false" || cell == "[]";
+  };
+  for (size_t column = rows.titles.size(); column-- > 0;) {
+    if (!std::all_of(rows.cells.begin(), rows.cells.end(),
+                     [&](const auto& row) { return is_nothing(row[column]); }))
+      continue;
+    rows.titles.erase(rows.titles.begin() + long(column));
+    for (auto& row : rows.cells) row.erase(row.begin() + long(column));
+  }
+  const auto at = std::find(rows.titles.begin(), rows.titles.end(), "host");
+  if (at == rows.titles.end()) return rows;
+  const size_t host = size_t(at - rows.titles.begin());
+  std::vector<std::vector<std::string>> folded;
+  std::map<std::vector<std::string>, size_t> places;
+  std::vector<std::vector<std::string>> hosts;
+  for (auto& row : rows.cells) {
+    hosts.resize(folded.size());
+    const std::string name = std::exchange(row[host], "");
+    const auto [place, is_new] = places.try_emplace(row, folded.size());
+    if (is_new) folded.push_back(row);
+    hosts.resize(folded.size());
+    if (!name.empty()) hosts[place->second].push_back(name);
+  }
+  for (size_t i = 0; i < folded.size(); ++i) folded[i][host] = folded_hosts(hosts[i]);
+  rows.cells = std::move(folded);
+  return rows;
+}
+
 // Without the heads of the files that they could be.
 std::string pictures(const std::string& svg) {
   std::string html;
@@ -232,15 +266,19 @@ std::string page_of(const Document& document) {
       "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n",
       title, kPageStyle);
   const Judgement judged = judgement_of(document.json);
+  html += format("<p class=\"muted\">{}</p>\n", escaped(made_text(document.json)));
   html += verdict_html(judged.verdict) + findings_html(judged);
   html += hosts_html(document.hosts.rows.empty() ? hosts_by_checks(judged.checks) : document.hosts);
+  if (!document.evidence.empty())
+    html += "<h2>What was measured</h2>\n" +
+            table({"what", "found", "held against"}, document.evidence);
   html += pictures(document.svg) + pictures(document.more_svg);
   if (!document.text.empty()) {
     const std::string text = format("<pre>{}</pre>\n", escaped(document.text));
     // Where there are findings the text says them once more.
     html += !judged.checks.empty() ? details("As the terminal has it", text) : text;
   }
-  if (const Rows rows = rows_of(document.json, document.rows); !rows.cells.empty())
+  if (const Rows rows = for_people(rows_of(document.json, document.rows)); !rows.cells.empty())
     html += details("Everything that was looked at", table(rows.titles, rows.cells));
   return html + "</body>\n</html>\n";
 }

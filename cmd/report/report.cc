@@ -19,6 +19,7 @@ Reporter::Reporter(Console& console, OutputOptions output, BenchSpec spec, bool 
       speaks_(speaks),
       progress_(console, speaks && !output_.quiet) {
   report_.spec = std::move(spec);
+  report_.made = provenance();
   for (const OutputFile& file : output_.files)
     if (file.format == Format::jsonl) line_files_.push_back({file.path, {}, {}});
 }
@@ -62,6 +63,7 @@ void Reporter::header(const BenchHeader& header) {
   std::lock_guard lock(mutex_);
   progress_.clear();
   report_.header = header;
+  report_.header->launch_seconds = std::max(0., seconds_since_begin() - header.init_seconds);
   if (header.device == "cuda" && !report_.spec.max_bytes_given)  // known now, of ranks on hosts
     report_.spec.max_bytes = std::max(report_.spec.min_bytes, kMostBytesOnGpus);
   if (!speaks_) return;
@@ -70,7 +72,7 @@ void Reporter::header(const BenchHeader& header) {
   if (output_.format == Format::csv) console_.out(csv_titles(report_.spec));
   if (output_.format == Format::nccl_tests) console_.out(nccl_tests_header(report_));
   if (output_.format != Format::text) return;
-  if (!output_.quiet) console_.out(text_header(header, output_.verbosity > 0));
+  if (!output_.quiet) console_.out(text_header(*report_.header, output_.verbosity > 0));
   if (report_.spec.soak) return;
   table_.emplace(report_.spec, header.ranks,
                  output_.wide ? TextTable::kWide : console_.out_width());

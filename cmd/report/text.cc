@@ -287,6 +287,8 @@ std::string text_header(const BenchHeader& header, bool verbose) {
              header.soak ? "soak" : name_of(header.collective), header.ranks,
              header.device == "cpu" ? "CPU" : "GPU", header.ranks == 1 ? "rank" : "ranks");
   if (several) text += format(" on {} hosts", header.hosts.size());
+  if (several && header.launch_seconds > 0)
+    text += format(", hosts up in {:.1f} s", header.launch_seconds);
   if (header.init_seconds > 0) text += format(", ready in {:.3f} s", header.init_seconds);
   text += "\n";
   for (const HostLine& host : header.hosts) {

@@ -9,6 +9,7 @@
 #include "base/printable.h"
 #include "cmd/job/root_cause.h"
 #include "cmd/job/status_door.h"
+#include "cmd/text/provenance.h"
 #include "cmd/text/table.h"
 
 namespace collctl::cmd {
@@ -116,7 +117,7 @@ std::string jobs_text(std::span<const JobNow> jobs) {
 
 std::string status_json(std::span<const JobNow> jobs) {
   JsonWriter json;
-  json.begin_object().field("schema", "collctl.status/1");
+  begin_document(json, "collctl.status/1");
   json.key("jobs").begin_array();
   for (const JobNow& job : jobs) json.raw(json_of(job));
   return json.end_array().end_object().take() + "\n";

@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "cmd/text/provenance.h"
 #include "cmd/topo/parts.h"
 #include "topology/detect/inspect.h"
 #include "topology/pci_use.h"
@@ -328,7 +329,7 @@ std::string diff_text(const std::vector<Difference>& differences, const DiffName
 
 std::string diff_json(const std::vector<Difference>& differences, const DiffNames& names) {
   JsonWriter json;
-  json.begin_object().field("schema", "collctl.topo-diff/1");
+  begin_document(json, "collctl.topo-diff/1");
   json.field("was", names.was).field("is", names.is).field("equal", differences.empty());
   json.key("differences").begin_array();
   for (const Difference& each : differences) {

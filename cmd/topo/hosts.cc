@@ -12,6 +12,7 @@
 #include "base/whole_file.h"
 #include "cmd/job/host_questions.h"
 #include "cmd/judge/topology.h"
+#include "cmd/text/provenance.h"
 #include "cmd/topo/diff.h"
 #include "cmd/topo/parts.h"
 #include "launcher/remote/probe.h"
@@ -233,7 +234,7 @@ std::string hosts_text(const std::vector<HostTopology>& hosts,
 std::string hosts_json(const std::vector<HostTopology>& hosts,
                        const std::vector<std::vector<int>>& groups) {
   JsonWriter out;
-  out.begin_object().field("schema", "collctl.topo-hosts/1").key("hosts").begin_array();
+  begin_document(out, "collctl.topo-hosts/1").key("hosts").begin_array();
   for (const HostTopology& host : hosts) {
     out.begin_object().field("host", host.host);
     if (host.view) out.key("topo").raw(topo_json(*host.view, host.graphs));
@@ -289,7 +290,7 @@ Result<HostsDiff> diff_hosts(const std::vector<HostTopology>& hosts, const std::
   }
   HostsDiff made;
   JsonWriter json;
-  json.begin_object().field("schema", "collctl.topo-hosts-diff/1").field("golden", golden);
+  begin_document(json, "collctl.topo-hosts-diff/1").field("golden", golden);
   json.key("hosts").begin_array();
   for (const HostTopology& host : hosts) {
     Finding& finding = made.findings.emplace_back();

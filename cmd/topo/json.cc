@@ -1,5 +1,6 @@
 // The JSON of `topo`: collctl.topo/1.
 #include "cmd/judge/topology.h"
+#include "cmd/text/provenance.h"
 #include "cmd/topo/parts.h"
 #include "cmd/topo/topo.h"
 
@@ -125,7 +126,7 @@ void write_findings(const std::vector<topology::Finding>& findings, JsonWriter& 
 }
 
 void write_machine(const TopoView& view, JsonWriter& json) {
-  json.field("schema", "collctl.topo/1").field("source", view.live ? "live" : "file");
+  continue_document(json, "collctl.topo/1").field("source", view.live ? "live" : "file");
   json.field(view.live ? "host" : "file", view.source);
   write_cpus(view, json);
   write_gpus(view, json);

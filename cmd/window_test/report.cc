@@ -10,6 +10,7 @@
 #include "cmd/measure/fields.h"
 #include "cmd/report/report.h"
 #include "cmd/text/heat_map.h"
+#include "cmd/text/provenance.h"
 #include "cmd/text/sizes.h"
 #include "cmd/text/table.h"
 #include "cmd/window_test/window_test.h"
@@ -209,7 +210,7 @@ std::string window_text(const WindowReport& report, const Verdict& verdict, bool
 
 std::string window_json(const WindowReport& report, const Verdict& verdict) {
   JsonWriter json;
-  json.begin_object().field("schema", "collctl.window-test/1");
+  begin_document(json, "collctl.window-test/1");
   json.field("version", report.header.version).field("ranks", report.header.ranks);
   json.field("device", report.header.device);
   if (!report.header.device_reason.empty())

@@ -1,0 +1,181 @@
+// What a check has measured, in ten lines at most: a passed check shows what its "passed" rests on.
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/format.h"
+#include "cmd/check/check.h"
+#include "cmd/text/hosts.h"
+#include "cmd/text/sizes.h"
+#include "cmd/topo/parts.h"
+
+namespace collctl::cmd {
+namespace {
+
+// Facts of a host, in one line; by their checks.
+constexpr const char* kFacts[] = {"doctor/cores",  "doctor/memory", "doctor/gpus",
+                                  "doctor/driver", "doctor/rdma",   "doctor/network"};
+// Figures, in the order in which they are listed.
+struct FigureRow {
+  const char* check;
+  const char* words;
+  const char* against;  // where a finding has no basis
+};
+constexpr FigureRow kFigures[] = {
+    {"doctor/reach", "connections between hosts", "that there is one"},
+    {"node/memory", "copies in host memory", "the median of alike hosts"},
+    {"node/gpu-memory", "copies in GPU memory", "the median of alike GPUs"},
+    {"node/gpu-links", "copies between GPUs", "the median of alike links"},
+    {"node/allreduce", "all-reduce inside a host", "the median of alike hosts"},
+};
+
+struct Figure {
+  double value;
+  const Finding* from;
+};
+
+std::string figure_text(double value, const std::string& unit) {
+  return four_digits(value) + (unit.empty() ? "" : " " + unit);
+}
+
+std::string ends_text(const Subject& at) {
+  const std::string name =
+      at.peer.named() ? format("{} -> {}", at.host, at.peer) : subject_name(at);
+  return name.empty() ? "" : format(" ({})", name);
+}
+
+void add_facts(const CheckReport& report, std::vector<Evidence>& list) {
+  // Hosts that have the same facts; most first.
+  std::vector<std::pair<std::string, std::vector<std::string>>> kinds;
+  for (const Host& host : report.hosts) {
+    std::string text;
+    for (const char* name : kFacts)
+      for (const Finding& finding : report.findings)
+        if (finding.name == name && finding.at.host == host && !finding.measured.empty())
+          text += (text.empty() ? "" : ", ") + finding.measured +
+                  (finding.name == "doctor/cores" ? " cores" : "");
+    if (text.empty()) continue;
+    auto at = std::find_if(kinds.begin(), kinds.end(), [&](auto& k) { return k.first == text; });
+    if (at == kinds.end()) at = kinds.insert(at, {text, {}});
+    at->second.push_back(host.name);
+  }
+  std::stable_sort(kinds.begin(), kinds.end(),
+                   [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+  constexpr size_t kMostKinds = 3;
+  for (size_t i = 0; i < std::min(kinds.size(), kMostKinds); ++i)
+    list.push_back({folded_hosts(kinds[i].second), kinds[i].first,
+                    report.hosts.size() == 1 ? ""
+                    : kinds.size() == 1      ? "each other: all alike"
+                                             : "each other"});
+  if (kinds.size() > kMostKinds)
+    list.push_back(
+        {"hosts", format("{} more kinds of host", kinds.size() - kMostKinds), "each other"});
+}
+
+void add_figures(const CheckReport& report, const FigureRow& row, std::vector<Evidence>& list) {
+  std::vector<Figure> all;
+  for (const Finding& finding : report.findings) {
+    if (finding.name != row.check || finding.measured.empty()) continue;
+    if (std::strtod(finding.measured.c_str(), nullptr) <= 0) continue;  // a rank alone on its host
+    all.push_back({std::strtod(finding.measured.c_str(), nullptr), &finding});
+  }
+  if (all.empty()) return;
+  const bool less = all[0].from->unit == "us";
+  std::sort(all.begin(), all.end(), [&](const Figure& a, const Figure& b) {
+    return less ? a.value > b.value : a.value < b.value;  // the worst first
+  });
+  const std::string& unit = all[0].from->unit;
+  std::string found = figure_text(all[0].value, unit) + ends_text(all[0].from->at);
+  if (all.size() > 1)
+    found = format("median {} of {}, worst {}", figure_text(all[all.size() / 2].value, unit),
+                   all.size(), found);
+  const std::string& basis = all[0].from->basis;
+  const std::string& asked = all[0].from->expected;
+  list.push_back({row.words, found,
+                  all.size() == 1 && asked.empty() ? ""
+                  : !asked.empty() ? format("at least {} {}, {}", asked, unit, basis)
+                  : basis.empty()  ? row.against
+                                   : basis});
+}
+
+void add_paths(const CheckReport& report, std::vector<Evidence>& list) {
+  struct Path {
+    double GBps;
+    size_t from, to;
+  };
+  std::vector<Path> all;
+  size_t fail = 0;
+  const auto& paths = report.paths;
+  for (size_t i = 0; i < paths.ends.size(); ++i)
+    for (size_t j = 0; j < paths.ends.size(); ++j)
+      if (i != j && paths.GBps[i][j] != kNotTried) all.push_back({paths.GBps[i][j], i, j});
+  if (all.empty()) return;
+  std::sort(all.begin(), all.end(), [](const Path& a, const Path& b) { return a.GBps < b.GBps; });
+  for (const Path& path : all) fail += path.GBps == 0;
+  std::string against = "the median of all paths";
+  for (const Finding& finding : report.findings)
+    if (finding.name == "pairs/paths" && !finding.expected.empty())
+      against = finding.expected + " GB/s";
+  list.push_back({"paths between hosts",
+                  format("{} of {}: median {} GB/s, worst {} ({} -> {})", all.size() - fail,
+                         all.size(), four_digits(all[all.size() / 2].GBps),
+                         all[0].GBps == 0 ? "nothing passes" : figure_text(all[0].GBps, "GB/s"),
+                         paths.ends[all[0].from].text(), paths.ends[all[0].to].text()),
+                  against});
+}
+
+// The all-reduce, and of the others the one farthest from what is expected.
+void add_cluster(const CheckReport& report, std::vector<Evidence>& list) {
+  const Finding* worst = nullptr;
+  double least = 0;
+  const auto add = [&](const Finding& finding) {
+    list.push_back({format("{} over all hosts", finding.name.substr(finding.name.find('/') + 1)),
+                    figure_text(std::strtod(finding.measured.c_str(), nullptr), finding.unit) +
+                        (finding.reason == kBusyHost ? ", while a host was busy" : ""),
+                    finding.expected.empty()
+                        ? finding.basis
+                        : format("{} {} ({})", finding.expected, finding.unit, finding.basis)});
+  };
+  for (const Finding& finding : report.findings) {
+    if (!finding.name.starts_with("cluster/") || finding.measured.empty()) continue;
+    if (finding.name == "cluster/allreduce") {
+      add(finding);
+      continue;
+    }
+    const double asked = std::strtod(finding.expected.c_str(), nullptr);
+    if (asked <= 0) continue;
+    const double ratio = std::strtod(finding.measured.c_str(), nullptr) / asked;
+    if (worst != nullptr && ratio >= least) continue;
+    worst = &finding;
+    least = ratio;
+  }
+  if (worst != nullptr) add(*worst);
+}
+
+void add_counters(const CheckReport& report, std::vector<Evidence>& list) {
+  uint64_t read = 0, of = 0;
+  size_t hosts = 0;
+  for (const Finding& finding : report.findings) {
+    if (finding.name != "counters/read" || finding.of == 0) continue;
+    read += finding.n;
+    of += finding.of;
+    ++hosts;
+  }
+  if (of > 0)
+    list.push_back({"counters of errors",
+                    format("{} of {} read on {}", read, of, counted(hosts, "host")),
+                    "their values before, and their absolute limits"});
+}
+
+}  // namespace
+
+std::vector<Evidence> evidence_of(const CheckReport& report) {
+  std::vector<Evidence> list;
+  add_facts(report, list);
+  for (const FigureRow& row : kFigures) add_figures(report, row, list);
+  add_paths(report, list);
+  add_cluster(report, list);
+  add_counters(report, list);
+  return list;
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,103 @@
+#include "cmd/text/provenance.h"
+
+#include <algorithm>
+#include <cctype>
+#include <ctime>
+
+#include "base/clock.h"
+#include "base/format.h"
+#include "base/shell.h"
+#include "base/version.h"
+
+namespace collctl::cmd {
+namespace {
+
+constexpr size_t kMostLine = 4096;
+constexpr const char* kSecret[] = {"TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH", "KEY"};
+
+int64_t began_ns = 0;
+Provenance& own() {
+  static Provenance made{.version = base::kVersion, .date = {}, .command = {}};
+  return made;
+}
+
+bool names_secret(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(), [](uint8_t c) { return std::toupper(c); });
+  // A file's name is none.
+  if (name.ends_with("FILE") || name.ends_with("PATH")) return false;
+  return std::any_of(std::begin(kSecret), std::end(kSecret),
+                     [&](const char* word) { return name.find(word) != std::string::npos; });
+}
+
+// A shell takes it as it stands.
+bool is_plain(const std::string& word) {
+  return !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+    return std::isalnum(uint8_t(c)) != 0 ||
+           std::string_view("-_=+,./:@%").find(c) != std::string_view::npos;
+  });
+}
+
+std::string iso_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm here{};
+  localtime_r(&now, &here);
+  char text[40] = "";
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S%z", &here);
+  std::string date = text;
+  if (date.size() > 2) date.insert(date.size() - 2, ":");  // +0100
+  return date;
+}
+
+}  // namespace
+
+void fields(Record& io, Provenance& made) {
+  io.unless_empty("version", made.version);
+  io.unless_empty("date", made.date);
+  io.unless_empty("command", made.command);
+}
+
+const Provenance& provenance() {
+  return own();
+}
+
+void begin_provenance(const std::vector<std::string>& arguments) {
+  began_ns = now_ns();
+  own().date = iso_now();
+  own().command = line_without_secrets(arguments);
+}
+
+double seconds_since_begin() {
+  return began_ns == 0 ? 0 : base::seconds_since(began_ns);
+}
+
+JsonWriter& begin_document(JsonWriter& json, const char* schema) {
+  return continue_document(json.begin_object(), schema);
+}
+
+JsonWriter& continue_document(JsonWriter& json, const char* schema) {
+  json.field("schema", schema);
+  Record io(json);
+  fields(io, described(own()));
+  return json;
+}
+
+std::string line_without_secrets(const std::vector<std::string>& arguments) {
+  std::string line = "collctl";
+  bool hides_next = false;
+  for (const std::string& word : arguments) {
+    const size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    const bool hides = names_secret(name);
+    std::string shown = word;
+    if (hides_next && !word.starts_with("-"))
+      shown = "...";
+    else if (hides && equals != std::string::npos)
+      shown = name + "=...";
+    hides_next = hides && equals == std::string::npos && word.starts_with("--");
+    line += " " + (is_plain(shown) ? shown : base::shell_quoted(shown));
+    if (line.size() > kMostLine) return line.substr(0, kMostLine) + " ...";
+  }
+  return line;
+}
+
+}  // namespace collctl::cmd
