@@ -59,7 +59,6 @@ _collctl() {
     --op) COMPREPLY=($(compgen -W 'sum prod min max avg all' -- "$current")); return ;;
     -r|--root) COMPREPLY=($(compgen -W 'all' -- "$current")); return ;;
     --iters) COMPREPLY=(); return ;;
-    --budget) COMPREPLY=(); return ;;
     -w|--warmup) COMPREPLY=(); return ;;
     --sync) COMPREPLY=($(compgen -W 'block each' -- "$current")); return ;;
     -m|--agg-iters) COMPREPLY=(); return ;;
@@ -78,6 +77,7 @@ _collctl() {
     --thresholds) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --baseline) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --save-baseline) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    --budget) COMPREPLY=(); return ;;
     --message) COMPREPLY=(); return ;;
     --seconds) COMPREPLY=(); return ;;
     --pair-timeout) COMPREPLY=(); return ;;
@@ -110,7 +110,7 @@ _collctl() {
   case $command in
     run)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --on-loss --grace --tag-output --no-tag-output --output-dir --stdin --gather --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --tree-width --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --budget --warmup -w --sync --agg-iters -m --average -a --split --cuda-graph --vs --vs-config --window --stragglers --trace --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --message --seconds --pair-timeout --below --output -o --algo --proto --channels --transport --p2p --net --integrity --recalibrate --device --json --csv --format --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --on-loss --grace --tag-output --no-tag-output --output-dir --stdin --gather --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --tree-width --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --agg-iters -m --average -a --split --cuda-graph --vs --vs-config --window --stragglers --trace --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --budget --message --seconds --pair-timeout --below --output -o --algo --proto --channels --transport --p2p --net --integrity --recalibrate --device --json --csv --format --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       else
         COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube barrier window-test rails' -- "$current"))
       fi ;;

@@ -12,6 +12,10 @@
 
 #include "base/result.h"
 
+namespace collctl::base {
+class Record;
+}
+
 namespace collctl::cmd {
 
 enum class ValueKind : uint8_t {
@@ -48,6 +52,16 @@ inline constexpr uint32_t kCheck = 2048;         // check
 inline constexpr uint32_t kFirstOwn = 1u << 16;  // from here on: one task each (cmd/rank_tasks.cc)
 inline constexpr uint32_t kAnywhere = ~0u;
 
+struct Option;
+// What an option fills, and what becomes of that (cmd/cli/bind.h has `to` and `alike`).
+struct Binding {
+  const void* record = nullptr;  // stands for the type of record that it is a member of; or none
+  bool alike = false;
+  Status (*read)(const Option& option, const std::vector<std::string>& given,
+                 void* record) = nullptr;
+  void (*field)(base::Record& io, const Option& option, const char* name, void* record) = nullptr;
+};
+
 struct Option {
   const char* name = "";  // long name without dashes
   char letter = 0;
@@ -66,6 +80,7 @@ struct Option {
   bool hidden = false;
   const char* help = "";  // one short line
   const char* more = "";  // further sentences for the long help and the manual
+  Binding fills = {};
 };
 
 // Where a command may stand, and what its words are.

@@ -205,6 +205,19 @@ double ParsedLine::number(const std::string& option, double otherwise) const {
   return number_of(row(option), text(option)).value_or(otherwise);
 }
 
+const char* ParsedLine::first_of(std::initializer_list<const char*> names) const {
+  const auto at = std::find_if(names.begin(), names.end(), [&](auto* name) { return has(name); });
+  return at == names.end() ? nullptr : *at;
+}
+
+Status ParsedLine::exclusive(const char* option, std::initializer_list<Excluded> others) const {
+  for (const Excluded& other : others)
+    if (has(other.option))
+      return usage(
+          format("--{} with --{}: {}; expected one of the two", other.option, option, other.why));
+  return {};
+}
+
 Result<ParsedLine> parse(const std::vector<std::string>& arguments) {
   ParsedLine line;
   const auto split = std::find(arguments.begin(), arguments.end(), "--");

@@ -36,6 +36,14 @@ struct ParsedLine {
   // default is no number.
   double number(const std::string& option, double otherwise) const;
   const Option& row(const std::string& option) const;
+  // The first of these options that is given, or null.
+  const char* first_of(std::initializer_list<const char*> names) const;
+  // What does not go together with `option`, and why not. Error: usage, for the first that is
+  // given.
+  struct Excluded {
+    const char *option, *why;
+  };
+  Status exclusive(const char* option, std::initializer_list<Excluded> others) const;
 };
 
 // `arguments` without the program's name.

@@ -9,6 +9,7 @@
 
 #include "base/env.h"
 #include "base/format.h"
+#include "base/record.h"
 #include "cmd/cli/foreign_options.h"
 #include "cmd/cli/parse.h"
 
@@ -135,6 +136,52 @@ std::vector<std::string> expand_choices(const Option& option, const std::string&
     from = comma + 1;
   }
   return parts;
+}
+
+std::vector<std::string> given_words(const Option& option, const std::vector<std::string>& given) {
+  std::vector<std::string> words;
+  for (size_t i = option.repeatable ? 0 : given.size() - 1; i < given.size(); ++i) {
+    const bool several = option.kind == ValueKind::choices;
+    for (std::string& word : several ? expand_choices(option, given[i]) : std::vector{given[i]})
+      words.push_back(std::move(word));
+  }
+  return words;
+}
+
+int64_t whole_value(const Option& option, const std::vector<std::string>& given) {
+  if (!takes_value(option) || option.kind == ValueKind::file) return int64_t(given.size());
+  const std::string& value = given.back();
+  if (option.kind == ValueKind::size) return int64_t(*base::parse_bytes(value));
+  const auto word = std::find(option.allowed.begin(), option.allowed.end(), value);
+  if (option.kind != ValueKind::integer) return word - option.allowed.begin();
+  return word != option.allowed.end() ? -1 : std::strtoll(value.c_str(), nullptr, 10);
+}
+
+void word_field(base::Record& io, const Option& option, const char* name, uint64_t& number) {
+  if (option.allowed.empty()) return io.field(name, number, 0, uint64_t(option.maximum));
+  std::string word = io.reading() ? "" : option.allowed.at(number);
+  io.field(name, word);
+  if (!io.reading()) return;
+  const auto at = std::find(option.allowed.begin(), option.allowed.end(), word);
+  number = uint64_t(at - option.allowed.begin());
+  if (at == option.allowed.end()) io.fail(name, words_of(option)), number = 0;
+}
+
+std::string field_name(const Option& option) {
+  std::string name = option.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+bool is_field(const Option& option) {
+  for (const Option& row : options())
+    if (row.fills.record == option.fills.record && std::string_view(row.name) == option.name)
+      return &row == &option;
+  return false;
+}
+
+std::string alike_line(const Option& option, const std::string& json) {
+  return format("--{}\t{}\n", option.name, base::json_part(json, field_name(option).c_str()));
 }
 
 Status check_value(const Option& option, const std::string& value) {

@@ -206,10 +206,7 @@ std::vector<Finding> left_out_findings(const std::vector<HostEnd>& hosts) {
 std::vector<Finding> findings_of(const BenchReport& report, const Limits& limits) {
   std::vector<Finding> findings;
   judge_data(report, findings);
-  const auto series = size_series({.min_bytes = report.spec.min_bytes,
-                                   .max_bytes = report.spec.max_bytes,
-                                   .step_factor = report.spec.step_factor,
-                                   .step_bytes = report.spec.step_bytes});
+  const auto series = size_series(report.spec);
   const bool sizes = series.ok() && !series->empty();
   const uint64_t least = sizes ? series->front() : 0, most = sizes ? series->back() : 0;
   if (limits.min_busbw) judge_limit(report, *limits.min_busbw, most, kMinBusbw, findings);

@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cmd/cli/bind.h"
 #include "cmd/measure/groups.h"
 #include "cmd/measure/task.h"
 #include "cmd/measure/waits.h"
 #include "cmd/verify/bench_op.h"
+#include "cmd/verify/buffer_shape.h"
 #include "cmd/verify/fault.h"
 #include "kernels/contract/types.h"
 
@@ -29,15 +31,13 @@ enum class Rival : uint8_t { nccl, mpi };
 inline constexpr const char* kRivalNames[] = {"nccl", "mpi"};
 
 enum class InPlace : uint8_t { out_of_place, in_place, both };
-inline constexpr uint64_t kMostBytesOnCores = 16u << 20;  // the same of CPU ranks
 inline constexpr uint64_t kMostBytesOfSoak = 4u << 20;
 inline constexpr uint64_t kMostBytesOnGpus = 128u << 20;  // --max-bytes unless it is given
 
-struct BenchSpec : RankSettings {
+struct BenchSpec : TimedSettings, SizeRange {
+  using Bases = OptionsOf<TimedSettings, SizeRange>;
   BenchOp collective;
-  uint64_t min_bytes = 8, max_bytes = kMostBytesOnCores;
-  uint64_t step_factor = 2, step_bytes = 0;  // step_bytes != 0: arithmetic steps
-  int iterations = 20, warmup = 5;
+  int warmup = 5;
   bool sync_each = false;  // --sync each: a barrier before every iteration, percentiles
   std::vector<kernels::DataType> types{kernels::DataType::float32};
   std::vector<kernels::RedOp> ops{kernels::RedOp::sum};
@@ -47,10 +47,7 @@ struct BenchSpec : RankSettings {
   std::vector<std::string> algorithms;  // empty: chosen; "all" was expanded already
   std::vector<std::string> protocols;
   int channels = 0;
-  std::string transport;
-  std::string p2p;         // "", auto, read, write
-  std::string net;         // "", ib, socket
-  bool integrity = false;  // data over networks carries MACs
+  std::string p2p;  // "", auto, read, write
   bool recalibrate = false;
   bool max_bytes_given = false;  // else it depends on the ranks' kind
   bool stragglers = false;       // count who waits for whom
@@ -65,8 +62,8 @@ struct BenchSpec : RankSettings {
   Rival rival = Rival::nccl;        // which one
   bool versus_best = false;         // whichever of them this NCCL can do; else each was named
   bool soak = false;                // random operations instead of the collective
-  uint64_t soak_seed = 0;
-  int soak_operations = 0;
+  uint64_t soak_seed = 1;
+  int soak_operations = 1000;
   bool expects = true;  // its rows have an expected time; not so those of old reports
 
   // What is its own: the settings travel beside it.

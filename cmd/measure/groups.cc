@@ -101,6 +101,21 @@ Result<SplitRule> parse_split(const std::string& text) {
   return rule;
 }
 
+Status read_value(const Option&, const std::vector<std::string>& given, SplitRule& rule) {
+  COLL_ASSIGN(rule, parse_split(given.back()));
+  return {};
+}
+
+void value_field(base::Record& io, const Option&, const char* name, SplitRule& rule,
+                 const SplitRule&) {
+  std::string text = rule.text();
+  io.field(name, text, 64);
+  if (!io.reading()) return;
+  const auto read = parse_split(text);
+  if (!read) return io.fail(name, "a rule of --split");
+  rule = *read;
+}
+
 Groups groups_of(const SplitRule& rule, std::span<const RankSite> sites) {
   Groups groups;
   std::map<Colour, size_t> known;

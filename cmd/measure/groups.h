@@ -8,6 +8,7 @@
 
 #include "base/record.h"
 #include "base/result.h"
+#include "cmd/cli/command.h"
 #include "runtime/communicator/communicator.h"
 
 namespace collctl::cmd {
@@ -24,6 +25,11 @@ struct SplitRule {
 };
 // "4" or "div:4", "mod:2", "and:0x7", "or:0x7", "host", "numa"; "" is nothing. Error: usage.
 Result<SplitRule> parse_split(const std::string& text);
+
+// As an option's value, and as a field of its record (cmd/cli/bind.h).
+Status read_value(const Option& option, const std::vector<std::string>& given, SplitRule& rule);
+void value_field(base::Record& io, const Option& option, const char* name, SplitRule& rule,
+                 const SplitRule& least);
 
 // Where a rank is, for the last two.
 struct RankSite {

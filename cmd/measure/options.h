@@ -8,9 +8,12 @@ namespace collctl::cmd {
 
 // `ranks`: of the job, to check roots; 0: known when the hosts have answered.
 Result<BenchSpec> interpret_bench(const ParsedLine& line, DeviceRequest device, int ranks);
-// -b, -e, -f and --step-bytes.
-Result<SizeRange> interpret_sizes(const ParsedLine& line);
-Result<std::vector<uint64_t>> sizes_of(const BenchSpec& spec);
+// -b, -e, -f and --step-bytes; what is not given stays as it is, but for an end that would be
+// crossed.
+Status interpret_sizes(const ParsedLine& line, SizeRange& range);
+inline Result<std::vector<uint64_t>> sizes_of(const BenchSpec& spec) {
+  return size_series(spec);
+}
 // The bytes that a text means that parse() has checked.
 uint64_t bytes_of(const std::string& text);
 // What was given and has no meaning for this collective, as sentences for standard error.

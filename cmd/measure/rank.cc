@@ -20,33 +20,7 @@ namespace {
 constexpr double kAlikeSeconds = 2;  // all ranks refuse the same operation well within
 constexpr double kFinishSeconds = 30;
 
-// How a rank reaches others (--transport, --net, --p2p) and its timeouts are its own.
-constexpr TaskField kAlike[] = {{"min_bytes", "--min-bytes"},
-                                {"max_bytes", "--max-bytes"},
-                                {"step_factor", "--step-factor"},
-                                {"step_bytes", "--step-bytes"},
-                                {"iterations", "--iters"},
-                                {"warmup", "--warmup"},
-                                {"sync_each", "--sync"},
-                                {"types", "--dtype"},
-                                {"ops", "--op"},
-                                {"roots", "--root"},
-                                {"check", "--check"},
-                                {"in_place", "--in-place"},
-                                {"algorithms", "--algo"},
-                                {"protocols", "--proto"},
-                                {"channels", "--channels"},
-                                {"window", "--window"},
-                                {"stragglers", "--stragglers"},
-                                {"trace", "--trace"},
-                                {"cuda_graph", "--cuda-graph"},
-                                {"agg_iters", "--agg-iters"},
-                                {"average", "--average"},
-                                {"split", "--split"},
-                                {"versus", "--vs or --vs-config"},
-                                {"rival", "--vs"},
-                                {"soak_seed", "--seed"},
-                                {"soak_operations", "--ops"}};
+constexpr TaskField kAlike[] = {{"versus", "--vs or --vs-config"}};
 
 runtime::CommOptions bench_options(const BenchSpec& spec, TaskSink& sink) {
   runtime::CommOptions options = comm_options(spec, sink);
@@ -56,15 +30,14 @@ runtime::CommOptions bench_options(const BenchSpec& spec, TaskSink& sink) {
     if (!spec.protocols.empty()) options.proto = spec.protocols[0];
   }
   options.channels = spec.channels;
-  options.transport = spec.transport;
   options.p2p = spec.p2p;
-  options.net = spec.net;
-  options.integrity = spec.integrity;
   options.recalibrate = spec.recalibrate;
   options.count_waits = spec.stragglers || spec.trace;
   // Only where no launcher of ours has given all ranks theirs.
   if (sink.every_rank())
-    options.task = task_text(spec.soak ? "soak" : name_of(spec.collective), spec.to_json(), kAlike);
+    options.task =
+        task_text(spec.soak ? "soak" : name_of(spec.collective), spec.to_json(), kAlike) +
+        alike_lines<BenchSpec>(spec.to_json());
   return options;
 }
 
@@ -161,6 +134,14 @@ runtime::CommOptions comm_options(const RankSettings& settings, TaskSink& sink) 
   options.launcher = settings.launcher;
   options.cancel = start_cancel();
   options.checks_in = [&sink] { sink.checks_in(); };
+  return options;
+}
+
+runtime::CommOptions comm_options(const TimedSettings& settings, TaskSink& sink) {
+  runtime::CommOptions options = comm_options(static_cast<const RankSettings&>(settings), sink);
+  options.transport = settings.transport;
+  options.net = settings.net;
+  options.integrity = settings.integrity;
   return options;
 }
 

@@ -10,6 +10,7 @@ namespace collctl::cmd {
 
 // What settings and sink say to every communicator.
 runtime::CommOptions comm_options(const RankSettings& settings, TaskSink& sink);
+runtime::CommOptions comm_options(const TimedSettings& settings, TaskSink& sink);
 // Makes it, does `work`, ends it; an error of one rank ends the others. `cost`, if any, counts
 // while it is made.
 Status with_communicator(const TaskContext& context, const runtime::CommOptions& options,

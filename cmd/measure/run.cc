@@ -114,8 +114,7 @@ const DataOracle& BenchRun::oracle(const RowKey& key) {
 
 Status BenchRun::run() {
   COLL_TRY(check_spec());
-  COLL_ASSIGN(std::vector<uint64_t> sizes,
-              size_series({spec_.min_bytes, spec_.max_bytes, spec_.step_factor, spec_.step_bytes}));
+  COLL_ASSIGN(std::vector<uint64_t> sizes, size_series(spec_));
   const bool barrier = spec_.collective == Collective::barrier;
   if (barrier) sizes = {0};
   COLL_TRY(reserve_buffers(sizes));

@@ -6,12 +6,6 @@
 
 namespace collctl::cmd {
 
-namespace {
-
-constexpr int kMostMisalign = 4095;
-
-}  // namespace
-
 Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus, const std::string& reason) {
   constexpr const char* kHint = "leave the option out, or use it where the ranks are on GPUs";
   // The line contradicts itself, or what is here does not do.
@@ -76,54 +70,13 @@ Status check_groups(const BenchSpec& spec, const Groups& groups) {
   return {};
 }
 
-template <class T>
-static void names(Record& io, const char* name, std::vector<T>& values, int how_many) {
-  io.list(name, values, [&](T& each) { io.name(name, each, how_many, kernels::name_of); });
-}
-
 static void fields(Record& io, BenchSpec& spec) {
   op_field(io, "collective", spec.collective);
-  io.field("min_bytes", spec.min_bytes);
-  io.field("max_bytes", spec.max_bytes);
-  io.field("step_factor", spec.step_factor);
-  io.field("step_bytes", spec.step_bytes);
-  io.field("iterations", spec.iterations, 1, 1'000'000);
-  io.field("warmup", spec.warmup, 0, 1'000'000);
-  io.field("sync_each", spec.sync_each);
-  names(io, "types", spec.types, kernels::kDataTypeCount);
-  names(io, "ops", spec.ops, kernels::kRedOpCount);
-  io.field("roots", spec.roots);
-  io.field("check", spec.check);
-  io.number("in_place", spec.in_place, int(InPlace::both) + 1);
-  io.field("algorithms", spec.algorithms);
-  io.field("protocols", spec.protocols);
-  io.field("channels", spec.channels, 0, kernels::kMaxChannels);
-  io.field("transport", spec.transport);
-  io.field("p2p", spec.p2p);
-  io.field("net", spec.net);
-  io.field("integrity", spec.integrity);
-  io.field("recalibrate", spec.recalibrate);
+  option_fields(io, spec);
   io.field("max_bytes_given", spec.max_bytes_given);
-  io.field("window", spec.window);
-  io.field("stragglers", spec.stragglers);
-  io.field("trace", spec.trace);
-  io.field("misalign", spec.misalign, 0, kMostMisalign);
-  io.field("cuda_graph", spec.cuda_graph, 0, 1'000'000);
-  io.field("agg_iters", spec.grouped, 1, 1'000'000);
-  io.number("average", spec.time_of, int(TimeOf::slowest) + 1);
-  std::string split = spec.split.text();
-  io.field("split", split, 64);
-  if (io.reading()) {
-    const auto rule = parse_split(split);
-    if (!rule) return io.fail("split", "a rule of --split");
-    spec.split = *rule;
-  }
   io.field("versus", spec.versus);
   io.field("versus_best", spec.versus_best);
-  io.number("rival", spec.rival, int(Rival::mpi) + 1);
   io.field("soak", spec.soak);
-  io.field("soak_seed", spec.soak_seed);
-  io.field("soak_operations", spec.soak_operations, 0, 1'000'000'000);
 }
 
 std::string BenchSpec::to_json() const {

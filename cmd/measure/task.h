@@ -40,6 +40,14 @@ struct RankSettings {
 };
 void fields(base::Record& io, RankSettings& settings);
 
+// Of tasks that time operations; their options.
+struct TimedSettings : RankSettings {
+  int iterations = 20;
+  // How a rank reaches others; empty: as its variables say, else the best.
+  std::string transport, net;
+  bool integrity = false;  // data over networks carries MACs
+};
+
 // --on-loss shrink: ranks that a job has lost for one reason.
 struct LostRanks {
   std::vector<int> ranks;  // by the job's numbers, as everywhere in reports

@@ -28,53 +28,23 @@ std::vector<std::string> planned_protocols() {
 }  // namespace
 
 void add_plan_options(std::vector<Option>& t) {
+  using namespace kinds;
   const Adder sizes{t, Group::sizes, kPlan};
-  sizes({.name = "max-bytes",
-         .letter = 'e',
-         .kind = ValueKind::size,
-         .value = "SIZE",
-         .fallback = "128M",
-         .help = "largest size"});
-  sizes({.name = "bytes",
-         .kind = ValueKind::size,
-         .value = "SIZE",
-         .fallback = "none",
-         .repeatable = true,
-         .help = "this size only"});
+  sizes("e,max-bytes", size("128M"), to<&SizeRange::max_bytes>, "largest size");
+  sizes("bytes", repeatable(size("none")), "this size only");
   const Adder choose{t, Group::select, kPlan};
-  choose({.name = "nodes",
-          .kind = ValueKind::integer,
-          .value = "N",
-          .fallback = "1",
-          .minimum = 1,
-          .maximum = topology::kMaxClusterNodes,
-          .scopes = kPlan | kTopo,
-          .help = "how many such nodes",
-          .more = "The channels of a node differ between one node and several, because with "
-                  "several they also use the network."});
-  choose({.name = "op",
-          .kind = ValueKind::choice,
-          .value = "NAME",
-          .fallback = "allreduce",
-          .allowed = planned_operations(),
-          .help = "the collective, or pattern of messages"});
-  choose({.name = "algo",
-          .kind = ValueKind::choices,
-          .value = "NAME",
-          .fallback = "chosen",
-          .allowed = algorithm_names(),
-          .help = "algorithms to choose from, comma separated"});
-  choose({.name = "proto",
-          .kind = ValueKind::choices,
-          .value = "NAME",
-          .fallback = "chosen",
-          .allowed = planned_protocols(),
-          .help = "protocols to choose from, comma separated"});
+  choose.in(kPlan | kTopo)("nodes", integer("N", 1, topology::kMaxClusterNodes, "1"),
+                           "how many such nodes",
+                           "The channels of a node differ between one node and several, because "
+                           "with several they also use the network.");
+  choose("op", one_of("NAME", planned_operations(), "allreduce"),
+         "the collective, or pattern of messages");
+  choose("algo", some_of("NAME", algorithm_names(), "chosen"),
+         "algorithms to choose from, comma separated");
+  choose("proto", some_of("NAME", planned_protocols(), "chosen"),
+         "protocols to choose from, comma separated");
   const Adder output{t, Group::output, kPlan};
-  output({.name = "verbose",
-          .letter = 'v',
-          .kind = ValueKind::count,
-          .help = "what the search tried, and the times each size was weighed by"});
+  output("v,verbose", count(), "what the search tried, and the times each size was weighed by");
 }
 
 }  // namespace collctl::cmd

@@ -29,7 +29,8 @@ Result<std::vector<uint64_t>> interpret_plan_sizes(const ParsedLine& line,
                                                    const BenchOp& collective) {
   if (collective == Collective::barrier) return std::vector<uint64_t>{0};
   if (!line.has("bytes")) {
-    COLL_ASSIGN(const SizeRange range, interpret_sizes(line));
+    SizeRange range{.max_bytes = kMostBytesOnGpus};
+    COLL_TRY(interpret_sizes(line, range));
     return size_series(range);
   }
   for (const char* other : {"min-bytes", "max-bytes", "step-factor", "step-bytes"})

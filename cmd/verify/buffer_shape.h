@@ -13,8 +13,9 @@ namespace collctl::cmd {
 // The asked sizes in bytes, ascending, min_bytes first: times `step_factor` (0 is followed by 8),
 // or plus `step_bytes` when that is not 0. Usage error when the series cannot end or is longer than
 // kMaxSizes.
+inline constexpr uint64_t kMostBytesOnCores = 16u << 20;  // unless it is given
 struct SizeRange {
-  uint64_t min_bytes = 0, max_bytes = 0, step_factor = 2, step_bytes = 0;
+  uint64_t min_bytes = 8, max_bytes = kMostBytesOnCores, step_factor = 2, step_bytes = 0;
 };
 inline constexpr uint64_t kMaxSizes = 100'000;
 Result<std::vector<uint64_t>> size_series(const SizeRange& range);

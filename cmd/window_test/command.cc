@@ -5,6 +5,7 @@
 
 #include "base/env.h"
 #include "base/format.h"
+#include "cmd/cli/option_rows.h"
 #include "cmd/job/device_choice.h"
 #include "cmd/job/dry_run.h"
 #include "cmd/job/options.h"
@@ -141,15 +142,16 @@ Result<TaskSpec> window_test_task(const ParsedLine& line) {
   COLL_TRY(check_options(line));
   WindowTestSpec spec;
   spec.device_request = interpret_device(line);
-  spec.iterations = int(line.number("iters", 20));
-  spec.budget_s = line.number("budget", kWindowTestSeconds);
-  if (line.has("transport")) spec.transport = line.text("transport");
-  if (line.has("net")) spec.net = line.text("net");
-  spec.integrity = line.has("integrity");
-  spec.op_timeout_s = line.has("op-timeout") ? line.number("op-timeout", 0) : 0;
-  spec.start_timeout_s = line.has("start-timeout") ? line.number("start-timeout", 0) : 0;
-  spec.verbosity = line.times("verbose");
+  COLL_TRY(fill(line, spec));
   return TaskSpec{.task = &kWindowTestTask, .settings = spec, .options = spec.to_json()};
+}
+
+void add_window_test_options(std::vector<Option>& t, uint32_t own) {
+  using namespace kinds;
+  const Adder add{t, Group::measure, own};
+  add("budget", seconds("S", 0.001, 1e6, "300"), to<&WindowTestSpec::budget_s>,
+      "start no further stage or pair after S seconds (window-test)",
+      "What is left is not tested: the exit code is 8, and the report names it.");
 }
 
 Command window_test_row(uint32_t own) {
@@ -174,7 +176,7 @@ Command window_test_row(uint32_t own) {
       .examples = {{"collctl window-test", "one rank per GPU, or per core without GPUs"},
                    {"collctl window-test -H a,b --json", "on two hosts, one JSON object"},
                    {"collctl window-test -n 4 -o windows.svg", "the matrix as a heat map"}},
-      .under_run = kBench | kTimedTask,
+      .under_run = kBench | kTimedTask | own,
       .run = window_test_command};
 }
 

@@ -128,11 +128,7 @@ Result<WindowReport> WindowReport::from_json(const std::string& text) {
 }
 
 static void fields(Record& io, WindowTestSpec& spec) {
-  io.field("iterations", spec.iterations, 1, 1'000'000);
-  io.field("budget_s", spec.budget_s, 0, 1e6);
-  io.field("transport", spec.transport);
-  io.field("net", spec.net);
-  io.field("integrity", spec.integrity);
+  option_fields(io, spec);
 }
 
 std::string WindowTestSpec::to_json() const {

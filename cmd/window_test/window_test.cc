@@ -16,7 +16,6 @@ namespace {
 
 constexpr size_t kMostCulprits = 8;
 constexpr double kStageCopySeconds = 10;  // of a copy from or to a GPU
-constexpr TaskField kAlikeWindows[] = {{"iterations", "--iters"}};
 
 // Addresses of a rank for windows: so few that it can be seen what happens when they run out.
 uint64_t window_test_stride(int ranks) {
@@ -29,11 +28,9 @@ Status run_window_test(const TaskContext& context) {
   context.sink.phase(context.rank, "connect");
   runtime::CommOptions options = comm_options(spec, context.sink);
   options.window_stride = window_test_stride(context.size);
-  options.transport = spec.transport;
-  options.net = spec.net;
-  options.integrity = spec.integrity;
   if (context.sink.every_rank())
-    options.task = task_text("window-test", context.spec.options, kAlikeWindows);
+    options.task = task_text("window-test", context.spec.options, {}) +
+                   alike_lines<WindowTestSpec>(context.spec.options);
   return with_communicator(context, options, nullptr, [&](runtime::Communicator& communicator) {
     return WindowTest(spec, communicator, context.sink).run();
   });
@@ -41,8 +38,10 @@ Status run_window_test(const TaskContext& context) {
 
 }  // namespace
 
-const RankTask kWindowTestTask{
-    .name = "window-test", .run = run_window_test, .command = window_test_row};
+const RankTask kWindowTestTask{.name = "window-test",
+                               .run = run_window_test,
+                               .command = window_test_row,
+                               .add_options = add_window_test_options};
 
 void WindowFindings::fail(ErrorCode code, int accused, const std::string& text) {
   if (failed_++ < kMostKept) failures_.push_back({code, accused, text.substr(0, kMostText)});

@@ -24,11 +24,9 @@
 namespace collctl::cmd {
 
 inline constexpr double kWindowTestSeconds = 300;
-struct WindowTestSpec : RankSettings {
-  int iterations = 20;
+struct WindowTestSpec : TimedSettings {
+  using Bases = OptionsOf<TimedSettings>;
   double budget_s = kWindowTestSeconds;  // no stage and no pair begins later
-  std::string transport, net;
-  bool integrity = false;
 
   // What is its own: the settings travel beside it.
   std::string to_json() const;
@@ -200,5 +198,6 @@ Result<TaskSpec> window_test_task(const ParsedLine& line);
 // The command.
 Result<int> window_test_command(const ParsedLine& line, Console& console);
 Command window_test_row(uint32_t own);
+void add_window_test_options(std::vector<Option>& table, uint32_t own);
 
 }  // namespace collctl::cmd

@@ -1,6 +1,7 @@
 // libFuzzer target: any bytes as a saved report (`report FILE`), and as the records that a rank, or
 // an agent in its name, sends: of collectives, rails, window-test, and the options of each. What is
 // taken is printed in all forms, and what is written is taken again.
+#include "cmd/command_line.h"
 #include "cmd/measure/rank.h"
 #include "cmd/rails/rails.h"
 #include "cmd/report/read.h"
@@ -11,6 +12,9 @@ using namespace collctl;
 using namespace collctl::cmd;
 
 namespace {
+
+// Options of tasks are read by the table.
+[[maybe_unused]] const bool installed = (install_tables(), true);
 
 void saved(const std::string& text) {
   const auto report = read_report(text);

@@ -1,4 +1,5 @@
 // Options of the command line: their spelling, their values, and what they mean together.
+#include "cmd/job/config.h"
 #include "tests/unit/cmd/cli/option_lines.h"
 
 namespace cli_options_tests {
@@ -390,9 +391,10 @@ TEST_CASE("a line becomes a spec", "[cmd]") {
   CHECK(defaults.algorithms.empty());
   CHECK(defaults.types == std::vector{kernels::DataType::float32});
 
-  const BenchSpec all = bench(
+  const std::string line =
       "reduce -d all --op min,max -r all --algo all --proto ll --sync each --check 0 --in-place 1 "
-      "--channels 3 --transport net --op-timeout 2.5");
+      "--channels 3 --transport net --op-timeout 2.5";
+  const BenchSpec all = bench(line);
   CHECK(all.types.size() == size_t(kernels::kDataTypeCount));
   CHECK(all.ops == std::vector{kernels::RedOp::min, kernels::RedOp::max});
   CHECK(all.roots == std::vector{-1});
@@ -403,7 +405,35 @@ TEST_CASE("a line becomes a spec", "[cmd]") {
   CHECK(all.in_place == InPlace::in_place);
   CHECK(all.channels == 3);
   CHECK(all.transport == "net");
-  CHECK(all.op_timeout_s == 2.5);
+  CHECK(completed(all, *interpret_launch(good(line))).op_timeout_s == 2.5);
+}
+
+template <class R>
+static void take_defaults() {
+  R record{};
+  each_option_of(record, [&](const Option& option, void* at) {
+    const bool word = option.kind == ValueKind::text || option.kind == ValueKind::file ||
+                      option.kind == ValueKind::directory;
+    if (word || !is_field(option) || !takes_value(option)) return;
+    if (!check_value(option, option.fallback)) return;
+    const auto field = [&] {
+      JsonWriter out;
+      out.begin_object();
+      Record io(out);
+      option.fills.field(io, option, "value", at);
+      return out.end_object().take();
+    };
+    const std::string before = field();
+    if (before == R"({"value":""})") return;  // as a variable says
+    INFO("--" << option.name << " " << option.fallback);
+    CHECK(option.fills.read(option, {option.fallback}, at));
+    CHECK(field() == before);
+  });
+}
+
+TEST_CASE("what help shows as the default is what is taken when nothing is given", "[cmd]") {
+  take_defaults<BenchSpec>();
+  take_defaults<WindowTestSpec>();
 }
 
 TEST_CASE("--window: where it means something", "[cmd]") {

@@ -210,15 +210,15 @@ TEST_CASE("bench json: malformed text is an error that names the field", "[bench
   };
   CHECK(message(with(good, "\"allreduce\"", "\"allreduced\"")).find("'collective'") !=
         std::string::npos);
-  CHECK(message(with(good, "\"iterations\":20", "\"iterations\":0")).find("'iterations'") !=
+  CHECK(message(with(good, "\"iters\":20", "\"iters\":0")).find("'iters'") !=
         std::string::npos);
-  CHECK(message(with(good, "\"iterations\":20", "\"iterations\":1e99")).find("'iterations'") !=
+  CHECK(message(with(good, "\"iters\":20", "\"iters\":1e99")).find("'iters'") !=
         std::string::npos);
   CHECK(message(with(good, "\"min_bytes\":8", "\"min_bytes\":-8")).find("'min_bytes'") !=
         std::string::npos);
-  CHECK(message(with(good, "\"roots\":[0]", "\"roots\":[99999999999]")).find("'roots'") !=
+  CHECK(message(with(good, "\"root\":[0]", "\"root\":[99999999999]")).find("'root'") !=
         std::string::npos);
-  CHECK(message(with(good, "\"types\":[\"float32\"]", "\"types\":[7]")).find("'types'") !=
+  CHECK(message(with(good, "\"dtype\":[\"float32\"]", "\"dtype\":[7]")).find("'dtype'") !=
         std::string::npos);
   CHECK(message(with(good, "\"check\":true", "\"chick\":true")).find("'check'") !=
         std::string::npos);

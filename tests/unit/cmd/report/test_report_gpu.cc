@@ -218,14 +218,14 @@ TEST_CASE("what ranks say of GPUs and of NCCL arrives at the launcher", "[report
   spec.window = true;
   spec.p2p = "read";
   spec.soak = true;
-  spec.soak_seed = uint64_t(1) << 60;
+  spec.soak_seed = 999'999'999'999'999;
   spec.soak_operations = 99;
   const auto back = bench_of(task_of(spec));
   REQUIRE(back);
   CHECK(back->to_json() == spec.to_json());
   CHECK(back->device == 3);
   CHECK(back->window);
-  CHECK(back->soak_seed == uint64_t(1) << 60);
+  CHECK(back->soak_seed == 999'999'999'999'999);
   CHECK(back->versus == spec.versus);
 }
 
