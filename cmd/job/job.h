@@ -19,7 +19,7 @@
 
 namespace collctl::cmd {
 
-enum class LauncherKind : uint8_t { local, ssh, adopt };
+enum class LauncherKind : uint8_t { ssh, local, adopt };
 
 struct LaunchOptions {
   int ranks = 0;  // 0: one per core here; with hosts: every slot, some known only on the hosts

@@ -7,8 +7,6 @@ namespace collctl::cmd {
 
 // Reads the hostfile, if there is one.
 Result<LaunchOptions> interpret_launch(const ParsedLine& line);
-// The part about hosts (host_options.cc); also of commands that launch nothing.
-Status interpret_hosts(const ParsedLine& line, LaunchOptions& launch);
 launcher::PlaceOptions place_options(const LaunchOptions& launch);
 
 // The rows about the launch and about hosts.

@@ -434,6 +434,7 @@ static void take_defaults() {
 TEST_CASE("what help shows as the default is what is taken when nothing is given", "[cmd]") {
   take_defaults<BenchSpec>();
   take_defaults<WindowTestSpec>();
+  take_defaults<LaunchOptions>();
 }
 
 TEST_CASE("--window: where it means something", "[cmd]") {
