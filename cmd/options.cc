@@ -27,18 +27,11 @@ std::vector<Option> make_options() {
   add_plan_options(table);
   add_output_options(table);
   const Adder general{table, Group::general, kAnywhere};
-  general({.name = "color",
-           .kind = ValueKind::choice,
-           .value = "WHEN",
-           .fallback = "auto",
-           .allowed = {"auto", "always", "never"},
-           .help = "colours in what is printed",
-           .more =
-               "auto: on a terminal, unless NO_COLOR is set. Under mpirun and the like: when the "
-               "launcher's own output is a terminal."});
-  general({.name = "help",
-           .letter = 'h',
-           .help = "this; --help all: everything, --help TOPIC: a part"});
+  general("color", kinds::one_of("WHEN", {"auto", "always", "never"}, "auto"),
+          "colours in what is printed",
+          "auto: on a terminal, unless NO_COLOR is set. Under mpirun and the like: when the "
+          "launcher's own output is a terminal.");
+  general("h,help", kinds::flag(), "this; --help all: everything, --help TOPIC: a part");
   return table;
 }
 

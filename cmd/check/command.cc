@@ -33,11 +33,9 @@ namespace {
 
 // The suites that an option names; empty: it is not given.
 std::set<std::string> suite_names(const ParsedLine& line, const char* option) {
-  std::set<std::string> names;
-  for (const std::string& value : line.all(option))
-    for (std::string& name : expand_choices(*find_option(option, kCheck), value))
-      names.insert(std::move(name));
-  return names;
+  if (!line.has(option)) return {};
+  const std::vector<std::string> names = given_words(line.row(option), line.all(option));
+  return {names.begin(), names.end()};
 }
 
 volatile std::sig_atomic_t g_stop = 0;
@@ -325,13 +323,10 @@ Result<int> checked(const ParsedLine& line, Console& console) {
   launch.talk = console_talk(console, quiet || nagios || output.format == Format::json);
   Progress progress(console, !quiet && !nagios);
   CheckRun run{line, std::move(launch)};
-  for (size_t i = 0; i < std::size(kCheckLevels); ++i)
-    if (line.text("level") == kCheckLevels[i]) run.options.level = CheckLevel(i);
-  run.options.budget_s = line.number("budget", 0);
+  COLL_TRY(fill(line, run.options));
   run.options.below = line.number("below", 0.7);
   run.options.limits = output.limits;
   run.options.expect = std::move(expect);
-  run.options.soak_s = line.number("soak", 0);
   for (const auto& host : run.launch.hosts.hosts) run.hosts.push_back(host.host());
   if (run.hosts.empty()) run.hosts.push_back(base::this_host());
   if (line.has("list")) {

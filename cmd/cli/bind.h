@@ -16,7 +16,7 @@ Status read_value(const Option& option, const std::vector<std::string>& given, M
     member = given.back();
   } else if constexpr (std::is_same_v<M, std::vector<std::string>>) {
     member = given_words(option, given);
-  } else if constexpr (std::is_same_v<M, double>) {
+  } else if constexpr (std::is_same_v<M, double> || std::is_same_v<M, std::optional<double>>) {
     member = *number_of(option, given.back());
   } else if constexpr (requires { member.emplace_back(); }) {
     member.clear();

@@ -22,19 +22,16 @@ namespace collctl::cmd {
 namespace {
 
 // What is about one machine means nothing for many, and a comparison is all that --diff prints.
-constexpr const char* kNotWithHosts[] = {"from", "assume", "assume-nic", "xml", "graph", "nodes"};
-constexpr const char* kNotWithDiff[] = {"graph", "matrix", "nodes", "output", "xml", "strict"};
-
 Status check_together(const ParsedLine& line, bool hosts) {
-  const auto excluded = [&](const char* option, const char* what) {
-    return Error(ErrorCode::usage, format("topo: {} excludes --{}", what, option));
+  const auto exclude = [&](const char* what, std::initializer_list<const char*> options) -> Status {
+    const char* option = line.first_of(options);
+    return option == nullptr ? Status() : usage(format("topo: {} excludes --{}", what, option));
   };
   if (hosts)
-    for (const char* option : kNotWithHosts)
-      if (line.has(option)) return excluded(option, line.has("hosts") ? "-H" : "--hostfile");
+    COLL_TRY(exclude(line.has("hosts") ? "-H" : "--hostfile",
+                     {"from", "assume", "assume-nic", "xml", "graph", "nodes"}));
   if (line.has("diff"))
-    for (const char* option : kNotWithDiff)
-      if (line.has(option)) return excluded(option, "--diff");
+    COLL_TRY(exclude("--diff", {"graph", "matrix", "nodes", "output", "xml", "strict"}));
   if (line.has("nodes") && !line.has("graph") && !line.has("json"))
     return Error(ErrorCode::usage, "topo: --nodes is about --graph and --json");
   const bool picture_out = line.has("output") && line.text("output") == "-";
@@ -45,8 +42,7 @@ Status check_together(const ParsedLine& line, bool hosts) {
   if (line.has("output") && !picture_out && !line.text("output").ends_with(".svg"))
     return Error(ErrorCode::usage,
                  format("topo: -o {}: expected a file that ends in .svg", line.text("output")));
-  for (const char* option : {"json", "matrix", "graph"})
-    if (picture_out && line.has(option)) return excluded(option, "-o -");
+  if (picture_out) COLL_TRY(exclude("-o -", {"json", "matrix", "graph"}));
   for (const char* option : {"xml", "output"})
     if (line.has(option) && !(*option == 'o' && (picture_out || hosts)))
       COLL_TRY(check_writable(line.text(option)));

@@ -112,14 +112,10 @@ Result<TopoView> view_of(System system, std::string source, std::vector<topology
   return view;
 }
 
-ViewOptions view_options(const ParsedLine& line) {
+Result<TopoView> read_view(const ParsedLine& line) {
   ViewOptions options;
-  const auto given = [&](const char* name) { return line.has(name) ? line.text(name) : ""; };
-  options.from = given("from");
-  options.save = given("save");
-  options.assume = given("assume");
-  if (line.has("assume-nic")) options.assume_nic_gbps = line.number("assume-nic", 0);
-  return options;
+  COLL_TRY(fill(line, options));
+  return read_view(options);
 }
 
 Result<TopoView> read_view(const ViewOptions& options) {

@@ -49,15 +49,12 @@ struct ViewOptions {
   std::string assume;                     // a model of GPUs; empty: none
   std::optional<double> assume_nic_gbps;  // 1e9 bits/s
 };
-ViewOptions view_options(const ParsedLine& line);
 
 // This machine is completed by TOPO_FILE where that is set; a file stands for itself. Errors:
 // usage, with file, line and column: no such file, no topology, no snapshot, nothing to assume in;
 // unavailable: the snapshot cannot be written.
 Result<TopoView> read_view(const ViewOptions& options);
-inline Result<TopoView> read_view(const ParsedLine& line) {
-  return read_view(view_options(line));
-}
+Result<TopoView> read_view(const ParsedLine& line);
 
 // One line each on standard error.
 void print_findings(const std::vector<topology::Finding>& findings, Console& console);
