@@ -114,6 +114,11 @@ constexpr ForeignOption kForeign[] = {
     {"--label", "srun", "", "--tag-output", ""},
     {"--cpu-bind", "srun", "WHAT", "--bind-to core", ""},
     {"-m", "nvidia-smi", "", "--matrix", ""},
+    {"--svg", "a picture", "FILE.svg", "-o {}", ""},
+    {"--size", "perftest", "BYTES", "-b {} -e {}", ""},
+    {"--bytes", "collctl plan", "BYTES", "-b {} -e {}", ""},
+    {"-n", "collctl run", "N", "--nodes {}", ""},
+    {"-H", "collctl run", "LIST", "--nodes N", ""},
 };
 // Options of ours that mpirun spells with one dash.
 constexpr const char* kOneDash[] = {"--hostfile", "--oversubscribe", "--tag-output",
@@ -127,6 +132,10 @@ struct Meaning {
   const char* ours;
 };
 constexpr Meaning kMeanings[] = {
+    {"output", " json ", "--json"},
+    {"output", " csv ", "--csv"},
+    {"level", " fast short smoke ", "quick"},
+    {"level", " long slow complete all ", "full"},
     {"device", " gpu gpus nvidia cuda:0 h100 h200 ", "cuda"},
     {"device", " host core cores none ", "cpu"},
     {"op", " add + plus addition ", "sum"},
@@ -199,7 +208,8 @@ bool takes(const Command& command, const std::string& text) {
 }
 
 std::string with_value(std::string text, const std::string& value) {
-  if (const size_t at = text.find("{}"); at != std::string::npos) text.replace(at, 2, value);
+  for (size_t at = text.find("{}"); at != std::string::npos; at = text.find("{}", at))
+    text.replace(at, 2, value), at += value.size();
   return text;
 }
 
@@ -284,7 +294,55 @@ Status take_gpus(ParsedLine& line) {
   return {};
 }
 
+// An option of ours with a value that tells that another tool's of the same name is meant.
+struct Mistaken {
+  const char *option, *typed;
+  bool (*theirs)(const std::string& value);
+  const char* wrong;
+};
+constexpr Mistaken kMistaken[] = {
+    // Hosts of somebody who knows pdsh.
+    {"warmup", "-w", [](const std::string& value) { return !value.empty() && !digits(value); },
+     "expected a whole number"},
+    {"identity", "-i",
+     [](const std::string& value) {
+       return base::parse_bytes(value).ok() && ::access(value.c_str(), F_OK) != 0;
+     },
+     "no such file"},
+    {"size", "--size",
+     [](const std::string& value) { return base::parse_bytes(value).ok() && !digits(value); },
+     "expected how many ranks join"},
+};
+
+Status check_mistaken(const std::vector<std::string>& arguments, const ParsedLine& line) {
+  for (const Mistaken& row : kMistaken) {
+    if (!line.has(row.option) || !row.theirs(line.text(row.option))) continue;
+    const auto typed = [&](const std::string& word) { return word.starts_with(row.typed); };
+    if (std::none_of(arguments.begin(), arguments.end(), typed)) continue;
+    if (const std::string theirs = foreign_option(*line.command, row.typed, line.text(row.option));
+        !theirs.empty())
+      return usage(format("--{} {}: {}; {}", row.option, line.text(row.option), row.wrong, theirs));
+  }
+  // A path, and what pdsh and others put before one.
+  const std::string hosts = line.has("hosts") ? line.text("hosts") : "";
+  const bool path = hosts.find_first_of("./~^@") == 0;
+  if (path && !line.has("hostfile"))
+    return usage(format("-H {}: expected hosts; a file of them goes to --hostfile {}", hosts,
+                        hosts.substr(hosts[0] == '^' || hosts[0] == '@' ? 1 : 0)));
+  return {};
+}
+
 }  // namespace
+
+std::string meant_word(const ParsedLine& line, const std::string& word) {
+  const bool file = word.find('/') != std::string::npos || ::access(word.c_str(), F_OK) == 0 ||
+                    word.ends_with(".xml");
+  if (file && line.has("diff")) return format("--diff {} --from {}", word, line.text("diff"));
+  if (file && takes(*line.command, "--from")) return "--from " + word;
+  const bool measures = (line.command->scopes & kBench) != 0 && !line.has("hosts");
+  if (file || measures || !takes(*line.command, "-H")) return "";
+  return format("-H {}{}", line.has("hosts") ? line.text("hosts") + "," : "", word);
+}
 
 std::vector<std::string> with_two_dashes(std::vector<std::string> arguments) {
   for (std::string& word : arguments) {
@@ -341,17 +399,8 @@ std::string meant_command(const std::string& word) {
 }
 
 Status take_habits(const std::vector<std::string>& arguments, ParsedLine& line) {
-  // Given as numbers; as anything else they are the hosts of somebody who knows pdsh.
-  if (line.has("warmup") && !digits(line.text("warmup")) && !line.text("warmup").empty() &&
-      std::find(arguments.begin(), arguments.end(), "-w") != arguments.end())
-    if (const std::string pdsh = foreign_option(*line.command, "-w", line.text("warmup"));
-        !pdsh.empty())
-      return usage(format("--warmup {}: expected a whole number; {}", line.text("warmup"), pdsh));
+  COLL_TRY(check_mistaken(arguments, line));
   if (line.collective == nullptr) return {};
-  if (const std::string key = line.has("identity") ? line.text("identity") : "";
-      base::parse_bytes(key).ok() && ::access(key.c_str(), F_OK) != 0)
-    if (const std::string step = foreign_option(*line.command, "-i", key); !step.empty())
-      return usage(format("--identity {}: no such file; {}", key, step));
   const auto nccl_tests = [](const std::string& word) {
     return word.size() >= 2 && word[0] == '-' &&
            std::string_view("gtwcG").find(word[1]) != std::string_view::npos &&

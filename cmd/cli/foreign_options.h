@@ -18,6 +18,9 @@ std::string foreign_option(const Command& command, const std::string& option,
 // The word, or the options, that a value means which the option does not take: --device gpu is
 // cuda. Empty when unknown.
 std::string meant_value(const Option& option, const std::string& value);
+// The options that a word means which the command has no place for: a host, a topology file. Empty
+// when unknown.
+std::string meant_word(const ParsedLine& line, const std::string& word);
 // The command that another tool's or another spelling's name means: all_reduce_perf is allreduce.
 std::string meant_command(const std::string& word);
 // Takes what nccl-tests says for the same: types such as half, -g and -t as ranks, -o sum as the

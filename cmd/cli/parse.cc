@@ -36,6 +36,12 @@ Error unknown_command(const std::string& word) {
 // `arguments` of run; the word stands at `place`.
 Error unknown_collective(const std::vector<std::string>& arguments, size_t place) {
   const std::string& word = arguments[place];
+  const bool hosts =
+      place > 1 && (arguments[place - 2] == "-H" || arguments[place - 2] == "--hosts");
+  const auto known = [](const std::string& each) { return find_collective(each) != nullptr; };
+  if (hosts && std::any_of(arguments.begin() + std::ptrdiff_t(place), arguments.end(), known))
+    return usage(format("unknown collective '{}'; hosts have commas between them: -H {},{}", word,
+                        arguments[place - 1], word));
   std::vector<std::string> names;
   for (const Command& command : commands())
     if (stands_under_run(command) && !command.hidden) names.emplace_back(command.name);
@@ -89,13 +95,17 @@ Status place_words(ParsedLine& line, const std::vector<std::string>& arguments) 
   if (stands_under_run(command)) line.collective = &command;
   if (line.help) return {};
   const auto most = size_t(std::max(command.words, command.most_words));
-  if (words.size() > most)
-    return usage(line.has_program
-                     ? format("unexpected '{}' before --; the program goes after it", words[most])
-                     : format("unexpected '{}'; collctl {} -h shows what it takes", words[most],
-                              command.name));
+  if (words.size() > most) {
+    const std::string& word = words[most];
+    if (const std::string meant = meant_word(line, word); !meant.empty())
+      return usage(format("unexpected '{}'; did you mean {}?", word, meant));
+    return usage(
+        line.has_program
+            ? format("unexpected '{}' before --; the program goes after it", word)
+            : format("unexpected '{}'; collctl {} -h shows what it takes", word, command.name));
+  }
   if (words.size() < size_t(command.words)) return usage(format("expected {}", command.arguments));
-  if (!command.known_words.empty() &&
+  if (!command.known_words.empty() && !words.empty() &&
       std::find(command.known_words.begin(), command.known_words.end(), words[0]) ==
           command.known_words.end())
     return usage(format("'{}': expected {}", words[0], joined(command.known_words, ", ")));

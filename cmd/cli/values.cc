@@ -185,10 +185,11 @@ std::string alike_line(const Option& option, const std::string& json) {
 }
 
 Status check_value(const Option& option, const std::string& value) {
-  if (legal(option, value)) return {};
+  const bool file = option.kind == ValueKind::file;
+  if (legal(option, value) && !(file && !meant_value(option, value).empty())) return {};
   std::string message = format("--{} {}: expected {}", option.name,
                                value.empty() ? "''" : value.substr(0, 80), expectation(option));
-  if (option.kind == ValueKind::choice || option.kind == ValueKind::choices) {
+  if (file || option.kind == ValueKind::choice || option.kind == ValueKind::choices) {
     std::string near = meant_value(option, value);
     if (near.empty()) {
       std::vector<std::string> words = option.allowed;

@@ -123,6 +123,17 @@ TEST_CASE("options of other tools get ours, to paste", "[cmd]") {
   CHECK(usage_error("allreduce -i 1048576") ==
         "allreduce: --identity 1048576: no such file; nccl-tests' -i 1048576 is --step-bytes "
         "1048576 here");
+  CHECK(usage_error("allreduce --bytes 1M") ==
+        "allreduce: unknown option --bytes; collctl plan's --bytes 1M is -b 1M -e 1M here");
+  CHECK(usage_error("allreduce --size 1M") ==
+        "allreduce: --size 1M: expected how many ranks join; perftest's --size 1M is -b 1M -e 1M "
+        "here");
+  CHECK(usage_error("plan -n 16") ==
+        "plan: unknown option -n; collctl run's -n 16 is --nodes 16 here");
+  CHECK(usage_error("plan -H a") ==
+        "plan: unknown option -H; collctl run's -H a is --nodes N here");
+  CHECK(usage_error("topo --svg a.svg") ==
+        "topo: unknown option --svg; a picture's --svg a.svg is -o a.svg here");
   CHECK(usage_error("topo -m") == "topo: unknown option -m; nvidia-smi's -m is --matrix here");
   CHECK(usage_error("all_reduce_perf -g 8") ==
         "unknown command 'all_reduce_perf'; did you mean allreduce?");
@@ -134,6 +145,28 @@ TEST_CASE("options of other tools get ours, to paste", "[cmd]") {
   CHECK(foreign_option(*find_command("plan"), "--np", "4").empty());
 }
 
+TEST_CASE("a word that stands for an option is said", "[cmd]") {
+  CHECK(usage_error("topo node.xml") ==
+        "topo: unexpected 'node.xml'; did you mean --from node.xml?");
+  CHECK(usage_error("topo --diff a.xml b.xml") ==
+        "topo: unexpected 'b.xml'; did you mean --diff b.xml --from a.xml?");
+  for (const std::string command : {"check", "doctor", "rails", "topo"})
+    CHECK(usage_error(command + " node01") ==
+          command + ": unexpected 'node01'; did you mean -H node01?");
+  CHECK(usage_error("run -H a b -- hostname") == "run: unexpected 'b'; did you mean -H a,b?");
+  CHECK(usage_error("run -H a b allreduce") ==
+        "run: unknown collective 'b'; hosts have commas between them: -H a,b");
+  CHECK(
+      usage_error("run -H a hostname") ==
+      "run: unknown collective 'hostname'; a program goes after --: collctl run -H a -- hostname");
+  CHECK(usage_error("run allreduce more") ==
+        "run: unexpected 'more'; collctl run -h shows what it takes");
+  for (const std::string hosts : {"./hosts", "^./hosts", "@./hosts"})
+    CHECK(usage_error("doctor -H " + hosts) ==
+          "doctor: -H " + hosts + ": expected hosts; a file of them goes to --hostfile ./hosts");
+  CHECK(good("run -H @half --hostfile h allreduce").text("hosts") == "@half");
+}
+
 TEST_CASE("a value that means another is said", "[cmd]") {
   const auto ends = [](const std::string& line, const std::string& end) {
     INFO(line);
@@ -143,6 +176,8 @@ TEST_CASE("a value that means another is said", "[cmd]") {
   ends("allreduce --device GPUs", "cuda");
   ends("allreduce --op add", "sum");
   ends("allreduce --op mean", "avg");
+  ends("allreduce -o json", "--json");
+  ends("check --level fast", "quick");
   ends("run --map-by node allreduce", "host");
   ends("run --map-by ppr:4:node allreduce", "-N 4");
   ends("run --bind-to socket allreduce", "numa");

@@ -210,10 +210,8 @@ TEST_CASE("bench json: malformed text is an error that names the field", "[bench
   };
   CHECK(message(with(good, "\"allreduce\"", "\"allreduced\"")).find("'collective'") !=
         std::string::npos);
-  CHECK(message(with(good, "\"iters\":20", "\"iters\":0")).find("'iters'") !=
-        std::string::npos);
-  CHECK(message(with(good, "\"iters\":20", "\"iters\":1e99")).find("'iters'") !=
-        std::string::npos);
+  CHECK(message(with(good, "\"iters\":20", "\"iters\":0")).find("'iters'") != std::string::npos);
+  CHECK(message(with(good, "\"iters\":20", "\"iters\":1e99")).find("'iters'") != std::string::npos);
   CHECK(message(with(good, "\"min_bytes\":8", "\"min_bytes\":-8")).find("'min_bytes'") !=
         std::string::npos);
   CHECK(message(with(good, "\"root\":[0]", "\"root\":[99999999999]")).find("'root'") !=
