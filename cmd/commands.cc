@@ -159,13 +159,13 @@ std::vector<Command> make_commands() {
        .run = topo_command});
   table.push_back(
       {.name = "plan",
-       .arguments = "[--from FILE] [--nodes N] [options]",
+       .arguments = "[COLLECTIVE] [--from FILE] [--nodes N] [options]",
        .scopes = kPlan,
        .summary = "what ranks would do on N nodes: rings, trees, choices, times",
        .description =
            "Plans a job of one rank per GPU on N equal nodes, each as the topology file says (or "
-           "as "
-           "this machine), without running anything: the channels of a node, how nodes are joined "
+           "as this machine), without running anything, for all-reduce unless another collective, "
+           "or pattern of messages, is named: the channels of a node, how nodes are joined "
            "into rings and "
            "trees, by which network devices, and for every size which algorithm, protocol and how "
            "many channels ranks would choose, by their own planner, how long it would take and "
@@ -179,8 +179,10 @@ std::vector<Command> make_commands() {
                     {"collctl plan --from node.xml --nodes 16 -b 1M -e 1G", "on 16 of them"},
                     {"collctl plan --from skeleton.xml --assume h100 --nodes 2",
                      "with GPUs put in"},
-                    {"collctl plan --from node.xml --op alltoall --bytes 64M --json",
+                    {"collctl plan alltoall --from node.xml --bytes 64M --json",
                      "one size, for a script"}},
+       .known_words = planned_operations(),
+       .most_words = 1,
        .run = plan_command});
   table.push_back(
       {.name = "report",

@@ -176,7 +176,9 @@ _collctl() {
       fi ;;
     plan)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--min-bytes -b --step-factor -f --step-bytes --channels --net --from --assume --assume-nic --max-bytes -e --bytes --nodes --op --algo --proto --verbose -v --json --output -o --wide --quiet --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--min-bytes -b --step-factor -f --step-bytes --channels --net --from --assume --assume-nic --max-bytes -e --bytes --nodes --algo --proto --verbose -v --json --output -o --wide --quiet --color --help -h' -- "$current"))
+      else
+        COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier alltoallv hypercube' -- "$current"))
       fi ;;
     report)
       if [[ $current == -* ]]; then

@@ -40,6 +40,7 @@ complete -c collctl -n '__fish_seen_subcommand_from run; and not __fish_seen_sub
 complete -c collctl -n '__fish_seen_subcommand_from run; and not __fish_seen_subcommand_from allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube barrier window-test rails' -a barrier -d 'all ranks wait for all'
 complete -c collctl -n '__fish_seen_subcommand_from run; and not __fish_seen_subcommand_from allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube barrier window-test rails' -a window-test -d 'symmetric memory: whether it is mapped, ordered and right'
 complete -c collctl -n '__fish_seen_subcommand_from run; and not __fish_seen_subcommand_from allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube barrier window-test rails' -a rails -d 'every NIC of every host against every other: reach, GB/s'
+complete -c collctl -n '__fish_seen_subcommand_from plan' -a 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier alltoallv hypercube'
 complete -c collctl -n '__fish_seen_subcommand_from report' -F
 complete -c collctl -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'
 complete -c collctl -n '__fish_seen_subcommand_from man' -a '(__fish_complete_directories)'
@@ -145,7 +146,6 @@ complete -c collctl -n '__fish_seen_subcommand_from topo' -l xml -r -F -d 'write
 complete -c collctl -n '__fish_seen_subcommand_from plan' -s e -l max-bytes -x -d 'largest size'
 complete -c collctl -n '__fish_seen_subcommand_from plan' -l bytes -x -d 'this size only'
 complete -c collctl -n '__fish_seen_subcommand_from topo plan' -l nodes -x -d 'how many such nodes'
-complete -c collctl -n '__fish_seen_subcommand_from plan' -l op -x -a 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier alltoallv hypercube' -d 'the collective, or pattern of messages'
 complete -c collctl -n '__fish_seen_subcommand_from plan' -l algo -x -a 'ring tree tree-split pairwise doubling rooted-tree bruck halving one-shot two-shot collnet all' -d 'algorithms to choose from, comma separated'
 complete -c collctl -n '__fish_seen_subcommand_from plan' -l proto -x -a 'simple ll ll128 all' -d 'protocols to choose from, comma separated'
 complete -c collctl -n '__fish_seen_subcommand_from plan' -s v -l verbose -d 'what the search tried, and the times each size was weighed by'

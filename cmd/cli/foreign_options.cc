@@ -332,6 +332,20 @@ Status check_mistaken(const std::vector<std::string>& arguments, const ParsedLin
   return {};
 }
 
+// plan's collective, before it was a word.
+Status take_planned(ParsedLine& line) {
+  const std::vector<std::string>& known = line.command->known_words;
+  if (!line.has("op") || std::find(known.begin(), known.end(), line.text("op")) == known.end())
+    return {};
+  const std::string op = line.text("op");
+  if (!line.words.empty())
+    return usage(format("--op {} beside {}: expected one collective", op, line.words[0]));
+  line.notes.push_back(format("--op {} is collctl plan {} here; --op is a reduction", op, op));
+  line.words = {op};
+  line.given.erase("op");
+  return {};
+}
+
 }  // namespace
 
 std::string meant_word(const ParsedLine& line, const std::string& word) {
@@ -400,6 +414,7 @@ std::string meant_command(const std::string& word) {
 
 Status take_habits(const std::vector<std::string>& arguments, ParsedLine& line) {
   COLL_TRY(check_mistaken(arguments, line));
+  COLL_TRY(take_planned(line));
   if (line.collective == nullptr) return {};
   const auto nccl_tests = [](const std::string& word) {
     return word.size() >= 2 && word[0] == '-' &&

@@ -73,8 +73,9 @@ std::string usual_option(const Option& option) {
 std::string usual_options(const Command& command) {
   std::string text = "\nMost used:\n";
   for (const Option& option : options())
-    if (applies(option, command) && std::find(std::begin(kUsual), std::end(kUsual),
-                                              std::string_view(option.name)) != std::end(kUsual))
+    if (!option.hidden && applies(option, command) &&
+        std::find(std::begin(kUsual), std::end(kUsual), std::string_view(option.name)) !=
+            std::end(kUsual))
       text += usual_option(option);
   return text;
 }

@@ -1,5 +1,4 @@
-// The options that only `plan` reads as it does: its --op is a collective, and its protocols are
-// those of the model of GPU ranks.
+// The options that only `plan` reads as it does: its protocols are those of the model of GPU ranks.
 #include "cmd/cli/option_rows.h"
 #include "cmd/measure/options.h"
 #include "cmd/plan/plan.h"
@@ -11,12 +10,6 @@ namespace {
 
 using kernels::Protocol;
 
-std::vector<std::string> planned_operations() {
-  std::vector<std::string> names;
-  for (const BenchOp& op : bench_ops()) names.emplace_back(name_of(op));
-  return names;
-}
-
 std::vector<std::string> planned_protocols() {
   std::vector<std::string> names;
   for (int i = 0; i < kernels::kProtocolCount; ++i)
@@ -27,18 +20,24 @@ std::vector<std::string> planned_protocols() {
 
 }  // namespace
 
+std::vector<std::string> planned_operations() {
+  std::vector<std::string> names;
+  for (const BenchOp& op : bench_ops()) names.emplace_back(name_of(op));
+  return names;
+}
+
 void add_plan_options(std::vector<Option>& t) {
   using namespace kinds;
   const Adder sizes{t, Group::sizes, kPlan};
   sizes("e,max-bytes", size("128M"), to<&SizeRange::max_bytes>, "largest size");
-  sizes("bytes", repeatable(size("none")), "this size only");
+  sizes("bytes", repeatable(size("none")), to<&PlanSpec::sizes>, "this size only");
   const Adder choose{t, Group::select, kPlan};
   choose.in(kPlan | kTopo)("nodes", integer("N", 1, topology::kMaxClusterNodes, "1"),
-                           "how many such nodes",
+                           to<&PlanSpec::nodes>, "how many such nodes",
                            "The channels of a node differ between one node and several, because "
                            "with several they also use the network.");
-  choose("op", one_of("NAME", planned_operations(), "allreduce"),
-         "the collective, or pattern of messages");
+  // The collective, before it was a word (cmd/cli/foreign_options.cc).
+  choose("op", one_of("NAME", planned_operations(), "allreduce"), "the collective").hidden = true;
   choose("algo", some_of("NAME", algorithm_names(), "chosen"),
          "algorithms to choose from, comma separated");
   choose("proto", some_of("NAME", planned_protocols(), "chosen"),

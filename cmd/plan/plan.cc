@@ -25,30 +25,26 @@ using base::KnobId;
 using kernels::Collective;
 using topology::Severity;
 
+// `given`: --bytes.
 Result<std::vector<uint64_t>> interpret_plan_sizes(const ParsedLine& line,
-                                                   const BenchOp& collective) {
+                                                   const BenchOp& collective,
+                                                   const std::vector<uint64_t>& given) {
   if (collective == Collective::barrier) return std::vector<uint64_t>{0};
   if (!line.has("bytes")) {
     SizeRange range{.max_bytes = kMostBytesOnGpus};
     COLL_TRY(interpret_sizes(line, range));
     return size_series(range);
   }
-  for (const char* other : {"min-bytes", "max-bytes", "step-factor", "step-bytes"})
-    if (line.has(other))
-      return Error(ErrorCode::usage, format("--bytes and --{} exclude each other", other));
-  std::vector<uint64_t> sizes;
-  for (const std::string& text : line.all("bytes")) {
-    COLL_ASSIGN(const uint64_t bytes, base::parse_bytes(text));
-    sizes.push_back(bytes);
-  }
-  return sizes;
+  if (const char* other = line.first_of({"min-bytes", "max-bytes", "step-factor", "step-bytes"}))
+    return usage(format("--bytes and --{} exclude each other", other));
+  return given;
 }
 
 Result<PlanSpec> interpret_plan(const ParsedLine& line) {
   PlanSpec spec;
-  spec.nodes = int(line.number("nodes", 1));
-  spec.collective = find_bench_op(line.text("op")).value_or(BenchOp());  // parse() has checked it
-  COLL_ASSIGN(spec.sizes, interpret_plan_sizes(line, spec.collective));
+  COLL_TRY(fill(line, spec));
+  if (!line.words.empty()) spec.collective = *find_bench_op(line.words[0]);  // parse() has checked
+  COLL_ASSIGN(spec.sizes, interpret_plan_sizes(line, spec.collective, spec.sizes));
   const auto requested = [&](const char* option, KnobId knob) {
     if (line.has(option)) return line.text(option);
     const base::KnobValue value = base::knob_value(knob);
@@ -332,6 +328,8 @@ Result<int> plan_command(const ParsedLine& line, Console& console) {
   COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr));
   for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
   COLL_ASSIGN(PlanSpec spec, interpret_plan(line));
+  if (!output.quiet)
+    for (const auto& note : line.notes) console.note(note);
   COLL_ASSIGN(TopoView view, read_view(line));
   if (view.graph.gpus.empty())
     return plan_cpu_ranks(std::move(view), std::move(spec), line, console);

@@ -92,6 +92,7 @@ std::string plan_text(const JobPlan& plan, int verbosity, size_t width = kNoWidt
 std::string plan_json(const JobPlan& plan);
 
 // The command, and the rows of its options.
+std::vector<std::string> planned_operations();
 Result<int> plan_command(const ParsedLine& line, Console& console);
 void add_plan_options(std::vector<Option>& table);
 

@@ -125,7 +125,7 @@ TEST_CASE("plan --json has every rank of every ring and tree") {
   const TemporaryFolder folder;
   const std::string path = write(folder, kPair);
   const Ran ran =
-      run_collctl("plan --nodes 3 --op allgather --bytes 1M --bytes 10 --json --from " + path);
+      run_collctl("plan allgather --nodes 3 --bytes 1M --bytes 10 --json --from " + path);
   REQUIRE(ran.code == 0);
   CHECK(ran.err.empty());
   const json all = json::parse(ran.out);
@@ -201,8 +201,8 @@ TEST_CASE("plan honours choices of channels, algorithms and protocols") {
   // The model's 640 threads, without the warp that keeps counters.
   CHECK(tree["threads"] == 608);
   CHECK(plan("", "NCCL_ALGO=tree")["choices"][0]["algorithm"] == "tree");
-  CHECK(plan("--op alltoall")["choices"][0]["algorithm"] == "pairwise");
-  CHECK(plan("--op barrier")["choices"].size() == 1);
+  CHECK(plan("alltoall")["choices"][0]["algorithm"] == "pairwise");
+  CHECK(plan("barrier")["choices"].size() == 1);
   // A quarter of the channels has a quarter of the bandwidth.
   const auto time = [&](const char* options) {
     return plan(options)["choices"][0]["expected"]["time_us"].get<double>();
@@ -221,8 +221,8 @@ TEST_CASE("plan of alltoallv and hypercube has their times") {
     return json::parse(ran.out)["choices"][0];
   };
   const auto time = [](const json& choice) { return choice["expected"]["time_us"].get<double>(); };
-  const json even = plan("--op alltoall --algo pairwise"), uneven = plan("--op alltoallv"),
-             cube = plan("--op hypercube");
+  const json even = plan("alltoall --algo pairwise"), uneven = plan("alltoallv"),
+             cube = plan("hypercube");
   CHECK(uneven["op"] == "alltoallv");
   CHECK(uneven["algorithm"] == "pairwise");
   CHECK(uneven["steps"] == 1);
@@ -234,10 +234,10 @@ TEST_CASE("plan of alltoallv and hypercube has their times") {
   // Each of the two steps takes at least as long as one hop.
   CHECK(time(cube) > 2 * 2.7);
   CHECK_FALSE(even.contains("steps"));
-  const Ran text = run_collctl("plan --op hypercube --wide" + from);
+  const Ran text = run_collctl("plan hypercube --wide" + from);
   CHECK(has(text.out, "# plan for hypercube: 2 nodes of 2 GPUs, 4 ranks\n"));
   CHECK(has(text.out, "; 2 steps, each after the one before\n"));
-  const Ran three = run_collctl("plan --op hypercube --nodes 3 --from " + write(folder, kPair));
+  const Ran three = run_collctl("plan hypercube --nodes 3 --from " + write(folder, kPair));
   CHECK(three.code == 2);
   CHECK(has(three.err, "hypercube of 6 ranks: "));
 }
@@ -280,15 +280,15 @@ TEST_CASE("plan says what it cannot plan") {
   write(folder, kPair);
   fails("--op sum --from " + path, 2, "--op sum: expected");
   fails("--bytes 8 -e 16 --from " + path, 2, "--bytes and --max-bytes exclude each other");
-  fails("--op allgather --algo tree --from " + path, 2,
+  fails("allgather --algo tree --from " + path, 2,
         "allgather cannot run with algorithm 'tree', protocol 'all': tree does not support "
         "allgather");
   // GPU ranks and CPU ranks have it.
   CHECK(run_collctl("plan --algo doubling --bytes 8 --from " + path).code == 0);
   CHECK(run_collctl("plan --algo doubling --bytes 8").code == 0);
-  CHECK(run_collctl("plan --op broadcast --algo rooted-tree --bytes 8 --from " + path).code == 0);
-  CHECK(run_collctl("plan --op allgather --algo bruck --bytes 8 --from " + path).code == 0);
-  CHECK(run_collctl("plan --op reducescatter --algo halving --bytes 8 --from " + path).code == 0);
+  CHECK(run_collctl("plan broadcast --algo rooted-tree --bytes 8 --from " + path).code == 0);
+  CHECK(run_collctl("plan allgather --algo bruck --bytes 8 --from " + path).code == 0);
+  CHECK(run_collctl("plan reducescatter --algo halving --bytes 8 --from " + path).code == 0);
   fails("--assume H100 --from " + path, 2, "did you mean h100?");
   fails("--assume h100 --assume-nic 0 --from " + path, 2, "expected a number 0.001..100000");
   fails("--from " + path + ".absent", 2, path + ".absent");

@@ -260,7 +260,7 @@ plan "COLLCTL_TUNER_PLUGIN=$plugins/libnccl-tuner-fake4.so" FAKE_TUNER_PICK=1:2
 has_out '"tuner_plugin":{"name":"Scales","version":4,"library":"'
 has_out '"tuner":{"followed":true,"wish":"Ring/Simple","own":{"algorithm":"'
 all=("COLLCTL_TUNER_PLUGIN=$plugins/libnccl-tuner-fake4.so" FAKE_TUNER_PICK=6:2)
-one plan --op allgather --bytes 1M
+one plan allgather --bytes 1M
 ends_with "3 "
 has_err "it wants PAT/Simple: there is no PAT here"
 

@@ -167,6 +167,19 @@ TEST_CASE("a word that stands for an option is said", "[cmd]") {
   CHECK(good("run -H @half --hostfile h allreduce").text("hosts") == "@half");
 }
 
+TEST_CASE("plan's collective is a word, and --op a reduction", "[cmd]") {
+  CHECK(good("plan alltoall").words == std::vector<std::string>{"alltoall"});
+  const ParsedLine before = good("plan --op alltoall");
+  CHECK(before.words == std::vector<std::string>{"alltoall"});
+  CHECK_FALSE(before.has("op"));
+  CHECK(before.notes == std::vector<std::string>{
+                            "--op alltoall is collctl plan alltoall here; --op is a reduction"});
+  CHECK(usage_error("plan gather --op alltoall") ==
+        "plan: --op alltoall beside gather: expected one collective");
+  CHECK(usage_error("plan --op sum").starts_with("plan: --op sum: expected allreduce, "));
+  CHECK(usage_error("plan sum").starts_with("plan: 'sum': expected allreduce, "));
+}
+
 TEST_CASE("a value that means another is said", "[cmd]") {
   const auto ends = [](const std::string& line, const std::string& end) {
     INFO(line);
