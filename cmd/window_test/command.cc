@@ -32,26 +32,10 @@ Status check_options(const ParsedLine& line) {
   return {};
 }
 
-struct WindowOutput {
-  bool json = false, quiet = false, whole = false;
-  std::vector<OutputFile> files;
-};
-
-Result<WindowOutput> interpret_window_output(const ParsedLine& line) {
-  WindowOutput output;
-  output.json = line.has("json");
-  output.quiet = line.has("quiet");
-  output.whole = line.times("verbose") > 0;
-  COLL_ASSIGN(OutputOptions given, interpret_output(line, nullptr, kWindowFiles));
-  output.files = std::move(given.files);
-  for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
-  return output;
-}
-
 // Called by whoever runs rank 0 (any thread, guarded), finished by the command.
 class WindowReporter : public TaskSink {
  public:
-  WindowReporter(Console& console, WindowOutput output, bool speaks)
+  WindowReporter(Console& console, OutputOptions output, bool speaks)
       : console_(console),
         output_(std::move(output)),
         speaks_(speaks),
@@ -83,7 +67,7 @@ class WindowReporter : public TaskSink {
 
   std::mutex mutex_;
   Console& console_;
-  const WindowOutput output_;
+  const OutputOptions output_;
   const bool speaks_;
   Progress progress_;
   std::optional<BenchHeader> header_;
@@ -123,10 +107,10 @@ int WindowReporter::finish(const JobOutcome& outcome) {
   Status files;
   if (speaks_) files = write_files(report, verdict, json);
   if (!files) verdict.worsen(files.error());
-  if (speaks_ && output_.json) console_.out(json);
-  if (speaks_ && !output_.json && !report.checks.empty()) {
+  if (speaks_ && output_.format == Format::json) console_.out(json);
+  if (speaks_ && output_.format != Format::json && !report.checks.empty()) {
     if (!output_.quiet && header_) console_.out(window_header(*header_));
-    console_.out(window_text(report, verdict, output_.whole, size_t(console_.out_width())));
+    console_.out(window_text(report, verdict, output_.verbosity > 0, size_t(console_.out_width())));
   }
   if (outcome.error) console_.print_error(*outcome.error);
   if (!outcome.error && speaks_)
@@ -155,29 +139,26 @@ void add_window_test_options(std::vector<Option>& t, uint32_t own) {
 }
 
 Command window_test_row(uint32_t own) {
-  return {
-      .name = "window-test",
-      .kind = CommandKind::task,
-      .arguments = "[options]",
-      .scopes = kTask | kTimedTask | own,
-      .summary = "symmetric memory: whether it is mapped, ordered and right",
-      .description =
-          "Registers windows of memory among the ranks and tests them. Every rank writes "
-          "patterns "
-          "of its own and reads them through its mapping of every other rank's window, at several "
-          "strides and offsets; windows are registered again and again, several at once, until "
-          "there is no room, and with mistakes, which must fail with a clear error. Then: whether "
-          "a "
-          "flag that is written after data arrives after it, put, get, signal and wait between "
-          "every two ranks with their times, and collectives on windows against the same on "
-          "ordinary memory. Where two ranks do not share memory the network carries puts and "
-          "gets. The exit code is 0 when all of it passed, 7 when data was wrong, 1 when another "
-          "check failed, 8 when something could not be tested.",
-      .examples = {{"collctl window-test", "one rank per GPU, or per core without GPUs"},
-                   {"collctl window-test -H a,b --json", "on two hosts, one JSON object"},
-                   {"collctl window-test -n 4 -o windows.svg", "the matrix as a heat map"}},
-      .under_run = kBench | kTimedTask | own,
-      .run = window_test_command};
+  return {.name = "window-test",
+          .kind = CommandKind::task,
+          .arguments = "[options]",
+          .scopes = kTask | kTimedTask | own,
+          .summary = "symmetric memory: whether it is mapped, ordered and right",
+          .description =
+              "Registers windows of memory among the ranks and tests them. Every rank writes "
+              "patterns of its own and reads them through its mapping of every other rank's "
+              "window, at several strides and offsets; windows are registered again and again, "
+              "several at once, until there is no room, and with mistakes, which must fail with a "
+              "clear error. Then: whether a flag that is written after data arrives after it, put, "
+              "get, signal and wait between every two ranks with their times, and collectives on "
+              "windows against the same on ordinary memory. Where two ranks do not share memory "
+              "the network carries puts and gets. The exit code is 0 when all of it passed, 7 when "
+              "data was wrong, 1 when another check failed, 8 when something could not be tested.",
+          .examples = {{"collctl window-test", "one rank per GPU, or per core without GPUs"},
+                       {"collctl window-test -H a,b --json", "on two hosts, one JSON object"},
+                       {"collctl window-test -n 4 -o windows.svg", "the matrix as a heat map"}},
+          .under_run = kBench | kTimedTask | own,
+          .run = window_test_command};
 }
 
 Result<int> window_test_command(const ParsedLine& line, Console& console) {
@@ -190,12 +171,14 @@ Result<int> window_test_command(const ParsedLine& line, Console& console) {
   COLL_ASSIGN(
       const TaskSpec task,
       or_decline(launch, settle_line(line, launch, [&](int) { return window_test_task(line); })));
+  COLL_ASSIGN(OutputOptions output,
+              or_decline(launch, interpret_output(line, nullptr, kWindowFiles)));
   if (line.has("dry-run")) {
-    COLL_TRY(interpret_output(line, nullptr, kWindowFiles));
-    launch.talk = console_talk(console, line.has("quiet"));
+    launch.talk = console_talk(console, output.quiet);
     return dry_run(line, launch, console);
   }
-  COLL_ASSIGN(WindowOutput output, or_decline(launch, interpret_window_output(line)));
+  for (const OutputFile& file : output.files)
+    COLL_TRY(or_decline(launch, check_writable(file.path)));
   if (!output.quiet && launch.join_rank <= 0)
     for (const auto& warning : launch.hosts.warnings) console.note(warning);
   launch.talk = console_talk(console, output.quiet);
