@@ -67,13 +67,12 @@ std::vector<Command> make_commands() {
            "[launch options] <collective> [options]\n[launch options] -- <program> [args...]",
        .scopes = kBench | kProgram,
        .summary = "launch ranks, run a collective or a program, judge",
-       .description =
-           "Starts the ranks of a job, here or by SSH on the hosts of -H or --hostfile, watches "
-           "them to their end and leaves nothing behind. With the name of a collective the ranks "
-           "measure it over a range of sizes and "
-           "check every result; the exit code is the verdict. After -- any program is started as "
-           "ranks, with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR "
-           "and MASTER_PORT set; its output passes through by whole lines.",
+       .description = "Starts the ranks of a job, here or by SSH on the hosts of -H or --hostfile, "
+                      "watches them to their end and leaves nothing behind. With the name of a "
+                      "collective the ranks measure it over a range of sizes and check every "
+                      "result; the exit code is the verdict. After -- any program is started as "
+                      "ranks, with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, "
+                      "MASTER_ADDR and MASTER_PORT set; its output passes through by whole lines.",
        .examples =
            {{"collctl run -n 4 allreduce", "all-reduce among 4 ranks, 8 B to 16 MiB"},
             {"collctl run -n 4 allreduce -b 1K -e 64M --json", "the same as one JSON object"},
@@ -89,10 +88,10 @@ std::vector<Command> make_commands() {
   table.push_back(collective("allgather", "every rank's block, everywhere",
                              "Every rank gives a block and gets the blocks of all in rank order.",
                              {{"collctl allgather -b 1M -e 16M", "from 1 MiB to 16 MiB"}}));
-  table.push_back(collective("reducescatter", "reduce over all ranks, one block each",
-                             "Every rank gives a block for each rank and gets the elementwise "
-                             "reduction of its own.",
-                             {{"collctl reducescatter -d float16", "in half precision"}}));
+  table.push_back(collective(
+      "reducescatter", "reduce over all ranks, one block each",
+      "Every rank gives a block for each rank and gets the elementwise reduction of its own.",
+      {{"collctl reducescatter -d float16", "in half precision"}}));
   table.push_back(collective("broadcast", "one rank's buffer, everywhere",
                              "The root gives a buffer; every rank gets it.",
                              {{"collctl broadcast -r all", "from each rank in turn"}}));
@@ -114,10 +113,10 @@ std::vector<Command> make_commands() {
       "Every rank deals its blocks, as many as there are ranks, out among all of them: to some "
       "several, to some none, always the same. A pair has the size of alltoall's on average.",
       {{"collctl alltoallv -b 1M", "from 1 MiB a rank"}}));
-  table.push_back(collective("sendrecv", "every rank sends to the next one",
-                             "Every rank sends a buffer to the next rank and receives one from "
-                             "the rank before it.",
-                             {{"collctl sendrecv --sync each", "with percentiles of the time"}}));
+  table.push_back(collective(
+      "sendrecv", "every rank sends to the next one",
+      "Every rank sends a buffer to the next rank and receives one from the rank before it.",
+      {{"collctl sendrecv --sync each", "with percentiles of the time"}}));
   table.push_back(collective(
       "hypercube", "every rank's block, everywhere, by pairs",
       "Every rank gives a block and gets those of all, in log2 n steps: in step k rank r exchanges "
@@ -135,20 +134,19 @@ std::vector<Command> make_commands() {
        .summary = "a machine or all hosts: tree, paths, NICs, GIDs, what is odd",
        .description =
            "Shows a machine as a tree: NUMA nodes, switches, GPUs and network devices with their "
-           "links; this machine, or with --from one from a topology file in NCCL's XML or "
-           "from a snapshot. What looks wrong (x8 of x16, 16 of 18 NVLinks, a port without a link, "
-           "a device slower than its equals) is marked with ! and explained on standard error, as "
-           "is every value that had to be assumed. Of this machine and of hosts also: RDMA devices "
+           "links; this machine, or with --from one from a topology file in NCCL's XML or from a "
+           "snapshot. What looks wrong (x8 of x16, 16 of 18 NVLinks, a port without a link, a "
+           "device slower than its equals) is marked with ! and explained on standard error, as is "
+           "every value that had to be assumed. Of this machine and of hosts also: RDMA devices "
            "with their ports, rates, GIDs and firmware, the GPUs next to each, and whether they "
            "reach GPU memory (GPUDirect RDMA), else why not and what to do. --matrix adds the path "
-           "type and bandwidth "
-           "between GPUs and to network devices, as a job would use them: after the decisions on "
-           "P2P, GDR and PXN, each of which --json explains. --graph adds the rings and trees that "
-           "the search finds, -o draws it all. --diff says what differs from another file or "
-           "snapshot, and exits with 1 when something does. -H asks all hosts at the same time, "
-           "shows the machine that most of them have, and how the others differ from it; the exit "
-           "code is 4 when a host could not be asked, else 1 when they are not all equal. --strict "
-           "makes it 1 when anything is marked as faulty.",
+           "type and bandwidth between GPUs and to network devices, as a job would use them: after "
+           "the decisions on P2P, GDR and PXN, each of which --json explains. --graph adds the "
+           "rings and trees that the search finds, -o draws it all. --diff says what differs from "
+           "another file or snapshot, and exits with 1 when something does. -H asks all hosts at "
+           "the same time, shows the machine that most of them have, and how the others differ "
+           "from it; the exit code is 4 when a host could not be asked, else 1 when they are not "
+           "all equal. --strict makes it 1 when anything is marked as faulty.",
        .examples = {{"collctl topo", "this machine"},
                     {"collctl topo --matrix --graph", "with its paths and channels"},
                     {"collctl topo --from node.xml -o node.svg", "a picture of another one"},
@@ -165,16 +163,13 @@ std::vector<Command> make_commands() {
        .description =
            "Plans a job of one rank per GPU on N equal nodes, each as the topology file says (or "
            "as this machine), without running anything, for all-reduce unless another collective, "
-           "or pattern of messages, is named: the channels of a node, how nodes are joined "
-           "into rings and "
-           "trees, by which network devices, and for every size which algorithm, protocol and how "
-           "many channels ranks would choose, by their own planner, how long it would take and "
-           "what "
-           "limits it. Sizes are those of the collectives' reports. -v says what the search tried "
-           "and "
-           "what every size was weighed against. Everything is in --json; the text shows equal "
-           "channels once and of many nodes the first two. The knobs of channels, algorithms, "
-           "protocols, paths and GRAPH_FILE are honoured.",
+           "or pattern of messages, is named: the channels of a node, how nodes are joined into "
+           "rings and trees, by which network devices, and for every size which algorithm, "
+           "protocol and how many channels ranks would choose, by their own planner, how long it "
+           "would take and what limits it. Sizes are those of the collectives' reports. -v says "
+           "what the search tried and what every size was weighed against. Everything is in "
+           "--json; the text shows equal channels once and of many nodes the first two. The knobs "
+           "of channels, algorithms, protocols, paths and GRAPH_FILE are honoured.",
        .examples = {{"collctl plan --from node.xml", "all-reduce on one node, 8 B to 128 MiB"},
                     {"collctl plan --from node.xml --nodes 16 -b 1M -e 1G", "on 16 of them"},
                     {"collctl plan --from skeleton.xml --assume h100 --nodes 2",
@@ -192,13 +187,13 @@ std::vector<Command> make_commands() {
        .description =
            "Prints what a command has written with --json, -o FILE.json or -o FILE.jsonl as the "
            "run itself would have printed it: collectives, check, doctor, rails, window-test; of "
-           "topo, plan and run -- the lists. Where another library was measured "
-           "beside a collective in several configurations (--vs-config), a second table has them "
-           "all, size by size. Several files become one report: least, median and most of each "
-           "timing, and in how many runs each failure is. --diff compares two. -o writes any of "
-           "them as another kind of file. FILE may be -, standard input. The exit code is that of "
-           "the run, of several the worst, so that no script takes a report that says FAILED for a "
-           "pass; --exit-zero makes it 0.",
+           "topo, plan and run -- the lists. Where another library was measured beside a "
+           "collective in several configurations (--vs-config), a second table has them all, size "
+           "by size. Several files become one report: least, median and most of each timing, and "
+           "in how many runs each failure is. --diff compares two. -o writes any of them as "
+           "another kind of file. FILE may be -, standard input. The exit code is that of the run, "
+           "of several the worst, so that no script takes a report that says FAILED for a pass; "
+           "--exit-zero makes it 0.",
        .examples = {{"collctl report result.json", "what was measured"},
                     {"collctl report check.json -o check.html", "as a page"},
                     {"collctl report --diff yesterday.json today.json", "what has changed"},
@@ -221,9 +216,9 @@ std::vector<Command> make_commands() {
            "looked at with their ports, rates, GIDs and firmware, and whether GPU memory is in "
            "their reach (modules, DMA-BUF, ACS, IOMMU); collctl rails sends data over them. The "
            "network is tested between the hosts themselves: each connects to the others on every "
-           "network that both are on; more than 64 "
-           "hosts along a ring and one random matching only, and the exit code is 8 then. It is 4 "
-           "when a host cannot be reached and 1 when a check fails.",
+           "network that both are on; more than 64 hosts along a ring and one random matching "
+           "only, and the exit code is 8 then. It is 4 when a host cannot be reached and 1 when a "
+           "check fails.",
        .examples = {{"collctl doctor", "this host"},
                     {"collctl doctor -H node[01-16]", "16 hosts and the network between them"},
                     {"collctl doctor --hostfile hosts.txt --json", "one JSON object"}},
@@ -252,13 +247,12 @@ std::vector<Command> make_commands() {
        .arguments = "[JOB] [--json]",
        .scopes = kReading,
        .summary = "what a running job does now, and who waits for whom",
-       .description =
-           "Asks the process that launched a job (of this user, on this host) what its ranks do: "
-           "phase, the operation each is in, how long it has waited for whom, and the state of "
-           "its process. The job is not held up. JOB is the launcher's pid; without one the only "
-           "job is shown, or a list when there are several. Programs "
-           "(run -- PROGRAM) say nothing, but the state of their processes. The exit code is 3 "
-           "when no such job runs, 6 when it does not answer.",
+       .description = "Asks the process that launched a job (of this user, on this host) what its "
+                      "ranks do: phase, the operation each is in, how long it has waited for whom, "
+                      "and the state of its process. The job is not held up. JOB is the launcher's "
+                      "pid; without one the only job is shown, or a list when there are several. "
+                      "Programs (run -- PROGRAM) say nothing, but the state of their processes. "
+                      "The exit code is 3 when no such job runs, 6 when it does not answer.",
        .examples = {{"collctl status", "the job that runs here, or the list of them"},
                     {"collctl status 4711 --json", "one job as JSON"}},
        .most_words = 1,
@@ -268,13 +262,13 @@ std::vector<Command> make_commands() {
        .arguments = "[--json]",
        .scopes = kReading,
        .summary = "every knob: value, default, where it came from",
-       .description = "Knobs are environment variables COLLCTL_NAME. Where NCCL has a "
-                      "variable of the same meaning, it is honoured when ours is unset. "
-                      "Secrets are never shown. Files set variables that the environment does "
-                      "not, as for NCCL: the one that NCCL_CONF_FILE names, else ~/.nccl.conf, "
-                      "and then /etc/nccl.conf, in lines NAME=VALUE. They count for every "
-                      "command; ranks on other hosts go by their own host's files first, then by "
-                      "those of the launcher. A file that others may write is not read.",
+       .description =
+           "Knobs are environment variables COLLCTL_NAME. Where NCCL has a variable of the same "
+           "meaning, it is honoured when ours is unset. Secrets are never shown. Files set "
+           "variables that the environment does not, as for NCCL: the one that NCCL_CONF_FILE "
+           "names, else ~/.nccl.conf, and then /etc/nccl.conf, in lines NAME=VALUE. They count for "
+           "every command; ranks on other hosts go by their own host's files first, then by those "
+           "of the launcher. A file that others may write is not read.",
        .examples = {{"COLLCTL_DEBUG=INFO collctl env", "shows which value took effect"}},
        .more_manual = environment_section,
        .run = env_command});
@@ -284,10 +278,9 @@ std::vector<Command> make_commands() {
        .scopes = kGenerate,
        .summary = "a new secret for --token-file",
        .description =
-           "Prints 128 random bits in hexadecimal. Every rank of a job that is joined by "
-           "address (--join, COLLCTL_COMM_ID, torchrun) needs the same token, from a "
-           "file that only its user can read or from COLLCTL_TOKEN; one of your own "
-           "must have at least 16 characters.",
+           "Prints 128 random bits in hexadecimal. Every rank of a job that is joined by address "
+           "(--join, COLLCTL_COMM_ID, torchrun) needs the same token, from a file that only its "
+           "user can read or from COLLCTL_TOKEN; one of your own must have at least 16 characters.",
        .examples = {{"(umask 077; collctl token > job.token)", "for --token-file job.token"}},
        .run = token_command});
   table.push_back({.name = "version",
@@ -302,9 +295,8 @@ std::vector<Command> make_commands() {
        .arguments = "bash|zsh|fish",
        .scopes = kGenerate,
        .summary = "print a completion script for a shell",
-       .description =
-           "Prints the script on standard output. It is made from the tables of commands "
-           "and options of this binary.",
+       .description = "Prints the script on standard output. It is made from the tables of "
+                      "commands and options of this binary.",
        .examples = {{"source <(collctl completion bash)", "in ~/.bashrc"},
                     {"collctl completion zsh > ~/.zfunc/_collctl", "a folder in $fpath"},
                     {"collctl completion fish > ~/.config/fish/completions/collctl.fish",
@@ -316,9 +308,8 @@ std::vector<Command> make_commands() {
                    .arguments = "DIR",
                    .scopes = kGenerate,
                    .summary = "write the manual pages into a folder",
-                   .description =
-                       "Writes collctl.1 and one page for each command into DIR, which is "
-                       "made when it is missing.",
+                   .description = "Writes collctl.1 and one page for each command into DIR, which "
+                                  "is made when it is missing.",
                    .examples = {{"collctl man ~/.local/share/man/man1", "then: man collctl"}},
                    .words = 1,
                    .word_kind = ValueKind::directory,

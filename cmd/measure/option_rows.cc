@@ -79,20 +79,20 @@ std::vector<std::string> algorithm_names() {
 void add_size_options(std::vector<Option>& t) {
   using namespace kinds;
   const Adder add{t, Group::sizes, kCollectives};
-  add.in(kCollectives | kPlan)(
-      "b,min-bytes", size("8"), alike<&SizeRange::min_bytes>, "smallest size",
-      "Sizes are 8, 1K, 4M, 1G: binary units. They round down to whole elements of each rank.");
+  const Adder plan = add.in(kCollectives | kPlan);
+  plan("b,min-bytes", size("8"), alike<&SizeRange::min_bytes>, "smallest size",
+       "Sizes are 8, 1K, 4M, 1G: binary units. They round down to whole elements of each rank.");
   add("e,max-bytes", size("16M, 128M on GPUs"), alike<&SizeRange::max_bytes>, "largest size");
-  add.in(kCollectives | kPlan)("f,step-factor", integer("N", 2, 1048576, "2"),
-                               alike<&SizeRange::step_factor>,
-                               "multiply the size by N at each step");
-  add.in(kCollectives | kPlan)("step-bytes", size("none", 1), alike<&SizeRange::step_bytes>,
-                               "add SIZE at each step instead");
+  plan("f,step-factor", integer("N", 2, 1048576, "2"), alike<&SizeRange::step_factor>,
+       "multiply the size by N at each step");
+  plan("step-bytes", size("none", 1), alike<&SizeRange::step_bytes>,
+       "add SIZE at each step instead");
 }
 
 void add_measure_options(std::vector<Option>& t) {
   using namespace kinds;
   const Adder add{t, Group::measure, kCollectives};
+  const Adder check = add.in(kCollectives | kCheck);
   add("d,dtype", some_of("TYPE", names_and_all<DataType>(kernels::kDataTypeCount), "float32"),
       alike<&BenchSpec::types>, "element types, comma separated",
       "Other names work too: float, half, double, bf16, int.")
@@ -172,30 +172,29 @@ void add_measure_options(std::vector<Option>& t) {
       "At the largest size, or at SIZE.");
   add("max-latency", limit("US[@SIZE]", "us", 1e12), "exit 1 when the time (us) is longer",
       "At the smallest size, or at SIZE.");
-  add.in(kCollectives | kCheck)(
-      "min-efficiency", limit("F[@SIZE]", "%", 10),
-      "exit 1 when less than F of the expected speed is reached",
-      "At the largest size, or at SIZE. Expected is what the planner's model gives for this "
-      "machine, or, where it does not know the machine, the bound of its paths: the column 'of "
-      "exp.', and results[].expected in JSON.");
-  add.in(kCollectives | kCheck)(
+  check("min-efficiency", limit("F[@SIZE]", "%", 10),
+        "exit 1 when less than F of the expected speed is reached",
+        "At the largest size, or at SIZE. Expected is what the planner's model gives for this "
+        "machine, or, where it does not know the machine, the bound of its paths: the column 'of "
+        "exp.', and results[].expected in JSON.");
+  check(
       "thresholds", file(), "exit 1 when a threshold of FILE is missed",
       "A line each: COLLECTIVE SIZE STATISTIC RANKS|* min|max VALUE SOURCE, for example 'allreduce "
       "1G busbw 8 min 380 vendor'. Statistics: busbw, algbw (GB/s), time, p50, p99 (us), "
       "efficiency. What a line asks for and was not measured is not tested: 8.");
-  add.in(kCollectives | kCheck)("baseline", file(),
-                                "exit 1 when slower than the runs that FILE has",
-                                "Slower: beyond the median by more than 10 % and three times the "
-                                "runs' spread; with fewer than three runs by more than 30 %. "
-                                "Timings of another machine are not compared: exit code 8.");
-  add.in(kCollectives | kCheck)("save-baseline", file(), "add the timings to FILE, for --baseline",
-                                "Each run adds a sample to every timing of its kind of machine; "
-                                "the newest 32 stay. Several runs tell their spread.");
+  check("baseline", file(), "exit 1 when slower than the runs that FILE has",
+        "Slower: beyond the median by more than 10 % and three times the "
+        "runs' spread; with fewer than three runs by more than 30 %. "
+        "Timings of another machine are not compared: exit code 8.");
+  check("save-baseline", file(), "add the timings to FILE, for --baseline",
+        "Each run adds a sample to every timing of its kind of machine; "
+        "the newest 32 stay. Several runs tell their spread.");
 }
 
 void add_select_options(std::vector<Option>& t) {
   using namespace kinds;
   const Adder add{t, Group::select, kCollectives};
+  const Adder check = add.in(kOnRanks | kCheck);
   add("algo", some_of("NAME", algorithm_names(), "chosen"), alike<&BenchSpec::algorithms>,
       "algorithms, comma separated",
       "One that cannot do the collective is an error; all means every one that can.");
@@ -213,7 +212,7 @@ void add_select_options(std::vector<Option>& t) {
       "network below the net transport (ib, socket, a plugin)",
       "For a plugin: the name of its network (of COLLCTL_NET_PLUGIN), or NAME of "
       "libnccl-net-NAME.so.");
-  add.in(kOnRanks | kCheck)(
+  check(
       "integrity", flag(), to<&TimedSettings::integrity>, "data between hosts carries MACs",
       "Over sockets: what is changed, left out, doubled or swapped on the way ends the job with "
       "code 5. A network without them (InfiniBand, RoCE, a plugin) is refused; shared memory and "
@@ -227,12 +226,11 @@ void add_select_options(std::vector<Option>& t) {
       "most 50 ms, by the first job on a machine (of H100 and H200 over NVLink there are figures "
       "already, these are measured only when asked), kept in $XDG_CACHE_HOME/collctl "
       "(~/.cache/collctl). env and plan show it; COLLCTL_CALIBRATE=0 does without.");
-  add.in(kOnRanks | kCheck)(
-      "device", one_of("KIND", {"cpu", "cuda", "auto"}, "auto"), to<&RankSettings::device_request>,
-      "where ranks compute: cuda, cpu or auto",
-      "auto: on GPUs when the hosts have any, else on CPU cores, and the header says why. GPUs "
-      "that cannot be used, a CUDA_VISIBLE_DEVICES that names none of them, and hosts of which "
-      "only some have GPUs are an error (3). An empty or -1 CUDA_VISIBLE_DEVICES means cores.");
+  check("device", one_of("KIND", {"cpu", "cuda", "auto"}, "auto"),
+        to<&RankSettings::device_request>, "where ranks compute: cuda, cpu or auto",
+        "auto: on GPUs when the hosts have any, else on CPU cores, and the header says why. GPUs "
+        "that cannot be used, a CUDA_VISIBLE_DEVICES that names none of them, and hosts of which "
+        "only some have GPUs are an error (3). An empty or -1 CUDA_VISIBLE_DEVICES means cores.");
 }
 
 }  // namespace collctl::cmd
