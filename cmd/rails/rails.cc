@@ -47,21 +47,16 @@ class RailsSink : public TaskSink {
 
 Result<TaskSpec> rails_task(const ParsedLine& line) {
   RailsSpec spec;
+  COLL_TRY(fill(line, spec));
   if (line.has("net")) spec.net = line.text("net");
   if (!spec.net.empty() && spec.net != "ib" && spec.net != "socket")
     return Error(ErrorCode::usage, format("--net {}: rails tries ib or socket", spec.net));
-  COLL_ASSIGN(spec.message_bytes, base::parse_bytes(line.text("message")));
   if (spec.message_bytes > kMostRailsMessage)
     return Error(ErrorCode::usage, format("--message {}: at most {}M", line.text("message"),
                                           kMostRailsMessage >> 20));
-  spec.seconds = line.number("seconds", 0);
-  spec.timeout_s = line.number("pair-timeout", 0);
   spec.below = line.number("below", 0);
   TaskSpec task{.task = &kRailsTask, .settings = {}, .options = spec.to_json()};
   task.settings.device_request = DeviceRequest::cpu;
-  task.settings.start_timeout_s = line.has("start-timeout") ? line.number("start-timeout", 0) : 0;
-  task.settings.op_timeout_s = line.has("op-timeout") ? line.number("op-timeout", 0) : 0;
-  task.settings.verbosity = line.times("verbose");
   return task;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/format.h"
 #include "base/whole_file.h"
+#include "cmd/cli/bind.h"
 #include "cmd/measure/options.h"
 #include "cmd/report/report.h"
 #include "cmd/text/file.h"
@@ -139,11 +140,9 @@ Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* 
   OutputOptions output;
   if (spec != nullptr) kinds.pictures = true;
   COLL_ASSIGN(output.format, format_of_output(line, spec));
-  output.plot = line.has("plot");
+  COLL_TRY(fill(line, output));
   if (output.plot && output.format != Format::text)
     return usage("--plot draws below the table; it excludes --json, --csv and --format");
-  output.quiet = line.has("quiet");
-  output.wide = line.has("wide");
   output.verbosity = line.times("verbose");
   for (const auto& path : line.all("output")) {
     COLL_ASSIGN(const Format kind, format_of_file(line, kinds, path));
