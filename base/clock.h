@@ -8,7 +8,7 @@
 
 namespace collctl::base {
 
-// Tests put a clock of their own here, before any other thread runs. Null: the machine's.
+// Stands in for the machine's clock: a test's, or base/stop.h's. Set before other threads run.
 inline int64_t (*test_clock)() = nullptr;
 
 // The kernel's monotonic clock, which the kernel's own waits go by.

@@ -9,6 +9,7 @@
 #include "base/env.h"
 #include "base/rank_env.h"
 #include "base/site_files.h"
+#include "base/stop.h"
 #include "base/thrown.h"
 #include "cmd/command_line.h"
 #include "launcher/adopt/adopt.h"
@@ -26,6 +27,7 @@ bool open_standard_streams() {
 
 int main(int argc, char** argv) {
   if (!open_standard_streams()) return 70;
+  collctl::base::stop_with_clock();
   // A rank of ours has all from who started it.
   if (argc < 2 || std::strcmp(argv[1], collctl::base::kRankCommand) != 0)
     collctl::base::read_site_files();

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -18,6 +19,7 @@
 #include "base/host_facts.h"
 #include "base/log.h"
 #include "base/rank_env.h"
+#include "base/stop.h"
 #include "base/thrown.h"
 #include "cmd/job/config.h"
 #include "cmd/job/relay.h"
@@ -300,6 +302,21 @@ bool is_socket(int fd) {
   return ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
 }
 
+// Ctrl-Z, passed on by the launcher.
+void stop_on_signal() {
+  struct sigaction before {
+  }, mine{};
+  ::sigaction(SIGTSTP, nullptr, &before);
+  if (before.sa_handler == SIG_IGN) return;
+  mine.sa_handler = [](int) {
+    const int kept = errno;
+    base::stop_this_process();
+    errno = kept;
+  };
+  mine.sa_flags = SA_RESTART;
+  ::sigaction(SIGTSTP, &mine, nullptr);
+}
+
 }  // namespace
 
 int rank_main() {
@@ -309,6 +326,7 @@ int rank_main() {
     return int(ErrorCode::usage);
   }
   ::fcntl(base::kControlFd, F_SETFD, FD_CLOEXEC);
+  stop_on_signal();
   ::prctl(PR_SET_NAME, "collctl");  // not "exe", as it was executed
   FrameChannel channel{base::Fd(base::kControlFd)};
   auto frame = channel.receive(Deadline::after_seconds(60));

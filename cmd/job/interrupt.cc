@@ -9,15 +9,19 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "base/stop.h"
 
 namespace collctl::cmd {
 namespace {
 
-std::atomic<int> g_write_fd{-1};  // what the handler may touch
+// What the handler may touch.
+std::atomic<int> g_write_fd{-1};
+std::atomic<bool> g_is_to_stop{false};  // by SIGTSTP, with no SIGCONT since
 
 void on_signal(int number) {
   const int kept = errno;
   const auto byte = static_cast<unsigned char>(number);
+  if (number == SIGTSTP || number == SIGCONT) g_is_to_stop = number == SIGTSTP;
   // A full pipe (64 KiB of unread signals) says already that a signal is there.
   [[maybe_unused]] const ssize_t n = ::write(g_write_fd.load(), &byte, 1);
   errno = kept;
@@ -32,8 +36,8 @@ Interrupts::Interrupts(Takes takes) {
   write_ = base::Fd(fds[1]);
   COLL_CHECK_NOTE(g_write_fd.exchange(write_.get()) == -1, "one Interrupts at a time");
   std::vector<int> numbers{SIGINT, SIGTERM, SIGHUP};
-  if (takes != Takes::ends) numbers.push_back(SIGTSTP);
-  if (takes == Takes::all) numbers.insert(numbers.end(), {SIGCONT, SIGUSR1, SIGUSR2});
+  if (takes != Takes::ends) numbers.insert(numbers.end(), {SIGTSTP, SIGCONT});
+  if (takes == Takes::all) numbers.insert(numbers.end(), {SIGUSR1, SIGUSR2});
   for (const int number : numbers) {
     struct sigaction before {};
     ::sigaction(number, nullptr, &before);
@@ -58,7 +62,7 @@ std::optional<int> Interrupts::take() {
 }
 
 void Interrupts::stop() {
-  ::raise(SIGSTOP);
+  if (g_is_to_stop.exchange(false)) base::stop_this_process();
 }
 
 bool Interrupts::ends(int signal_number) {

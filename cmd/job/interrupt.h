@@ -18,15 +18,16 @@ class Signals {
   virtual ~Signals() = default;
   virtual int fd() const = 0;             // readable when a signal came; -1: none ever comes
   virtual std::optional<int> take() = 0;  // the next one, without waiting
-  // SIGSTOP for who launched the job; returns when it is continued.
+  // After SIGTSTP: stops who launched the job, unless a SIGCONT has come since. Returns when it is
+  // continued, which take() tells as SIGCONT.
   virtual void stop() = 0;
 };
 
 class Interrupts : public Signals {
  public:
   enum class Takes : uint8_t { ends, stops, all };
-  // SIGINT, SIGTERM and SIGHUP; with `stops` also SIGTSTP; with `all` also those that are passed on
-  // to programs: SIGCONT, SIGUSR1, SIGUSR2. A signal that is ignored (nohup) stays ignored.
+  // SIGINT, SIGTERM and SIGHUP; with `stops` also SIGTSTP and SIGCONT; with `all` also those that
+  // are passed on to programs: SIGUSR1, SIGUSR2. A signal that is ignored (nohup) stays ignored.
   explicit Interrupts(Takes takes);
   explicit Interrupts(bool program) : Interrupts(program ? Takes::all : Takes::ends) {}
   ~Interrupts() override;

@@ -318,11 +318,16 @@ void TaskJob::check_deadlines() {
 void TaskJob::take_signals() {
   while (const auto number = ground_.signals.take()) {
     if (*number == SIGTSTP) {
-      // Only this process stops; agents are not to take its silence for its end.
+      // The ranks are groups of their own, which the terminal does not reach.
+      job_->signal_all(SIGTSTP);
+      // Agents are not to take this process's silence for its end. A host that is gone is noticed
+      // by the next wait.
       if (remote_ != nullptr) static_cast<void>(remote_->announce_silence(kStoppedSeconds));
       ground_.signals.stop();
-      // Before any deadline is looked at, or the time in which it was stopped counts.
-      if (remote_ != nullptr) static_cast<void>(remote_->keep_alive());
+      continue;
+    }
+    if (!Interrupts::ends(*number)) {
+      job_->signal_all(*number);
       continue;
     }
     // The second one does not wait for the grace.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "base/check.h"
 #include "base/format.h"
@@ -38,6 +39,7 @@ struct LocalJob::State {
   rlimit files{};  // as it was: the ranks get it back
   std::optional<Deadline> kill_at;
   Deadline sweep_at = Deadline::after_ms(kSweepMs);
+  bool continue_again = false;
   std::vector<pollfd> polled;
   std::vector<char> states;                      // by rank, as of the last look
   uint64_t memory_kills = base::memory_kills();  // that are known of
@@ -47,6 +49,7 @@ struct LocalJob::State {
   Result<bool> turn(Deadline deadline, std::span<pollfd> wakes, std::vector<Event>& events);
   bool handle_ranks(std::vector<Event>& events);
   void kill_if_due();
+  void sweep();
   void kill_everything();
   bool all_exited() const {
     return std::all_of(ranks.begin(), ranks.end(), [](const auto& r) { return r->exited(); });
@@ -163,6 +166,15 @@ bool LocalJob::State::handle_ranks(std::vector<Event>& events) {
   return fed;
 }
 
+void LocalJob::State::sweep() {
+  static_cast<void>(strays.list());  // reaps the dead ones
+  sweep_at = Deadline::after_ms(kSweepMs);
+  // Ranks of ours stop in a handler: the first SIGCONT may have come when one was about to.
+  if (!std::exchange(continue_again, false)) return;
+  for (const auto& rank : ranks)
+    if (!rank->exited() && rank->control() != nullptr) rank->signal_group(SIGCONT);
+}
+
 // One look at everything. False: nothing more will arrive, the deadline passed or a wake descriptor
 // is ready.
 Result<bool> LocalJob::State::turn(Deadline deadline, std::span<pollfd> wakes,
@@ -179,10 +191,7 @@ Result<bool> LocalJob::State::turn(Deadline deadline, std::span<pollfd> wakes,
   if (blind) until = until.earlier(Deadline::after_ms(kNoPidfdPollMs));
   COLL_ASSIGN(const int ready, base::poll_fds(polled, until));
   const bool fed = (ready > 0 || blind) && handle_ranks(events);
-  if (sweep_at.passed()) {
-    static_cast<void>(strays.list());  // reaps the dead ones
-    sweep_at = Deadline::after_ms(kSweepMs);
-  }
+  if (sweep_at.passed()) sweep();
   bool woken = false;
   for (size_t i = 0; i < wakes.size(); ++i) {
     wakes[i].revents = polled[i].revents;
@@ -242,6 +251,7 @@ void LocalJob::close_stdin(int rank) {
 }
 
 void LocalJob::signal_all(int signal_number) {
+  state_->continue_again = signal_number == SIGCONT;
   for (const auto& rank : state_->ranks)
     if (!rank->exited()) rank->signal_group(signal_number);
 }
@@ -259,6 +269,7 @@ void LocalJob::end(double grace_s) {
     rank->signal_group(SIGTERM);
     rank->signal_group(SIGCONT);  // a stopped rank cannot act on SIGTERM
   }
+  s.continue_again = true;
   s.strays.signal_all(SIGTERM);
   s.kill_if_due();
 }

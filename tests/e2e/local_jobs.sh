@@ -134,6 +134,21 @@ end
 exec {hold}>&-
 is_code 0
 
+case_is "Ctrl-Z: ranks of a collective stop and go on; an operation has as much time left as before"
+COLLCTL_UNTIL=$work/enough begin run -n 3 --op-timeout 8 allreduce -b 64K -e 64K
+await_ranks 3
+kill -STOP "${pids[2]}" # the others are within an operation then
+await -of "$launcher" status "$launcher" '"waiters":\[0,1\]'
+kill -TSTP $launcher
+await proc 0 "^($launcher|${pids[0]}|${pids[1]}|${pids[2]}) [0-9]+ T" 4
+sleep 9 # time is what is tested
+kill -CONT $launcher
+await -of "$launcher" moves "$launcher" 1
+touch "$work/enough"
+end
+is_code 0
+all_gone $all
+
 case_is "ranks joined by hand, in groups; one of them is killed"
 port=$((20000 + RANDOM % 12000))  # below those that the kernel hands out
 join_groups() { # a port; the rest is the measurement's

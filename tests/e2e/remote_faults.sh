@@ -136,12 +136,23 @@ if case_is "Ctrl-Z: ranks stop with it, and go on"; then
   await line "$out" 1 2
   kill -TSTP "$launcher"
   for i in 1 2; do await_on $i " T sh sh -c .*until"; done
+  await proc 0 "^$launcher [0-9]+ T"
   touch "$rig/go"
   kill -CONT "$launcher"
   end
   is_code 0
   [ "$(grep -c 3 "$out")" = 2 ] || fail "not all ranks went on"
   rm "$rig/go"
+  begin run -H 'node[01-02]:1' --op-timeout 600 --timeout 600 "${long[@]}"
+  await_running
+  kill -TSTP "$launcher"
+  for i in 1 2; do await_on $i "${rank/\[^Z\]/T}"; done
+  await proc 0 "^$launcher [0-9]+ T"
+  kill -CONT "$launcher"
+  await -of "$launcher" moves "$launcher" 1
+  kill -INT "$launcher"
+  end
+  is_code 130
   nothing_left
 fi
 

@@ -73,10 +73,18 @@ SIM_CASE("Ctrl-C: while ranks work, and while a host does not answer") {
              {.code = 130, .within_s = 2.5});
 }
 
-SIM_CASE("Ctrl-Z for longer than the heartbeat") {
-  Plan plan = working(2, {{K::suspend, 5, 0, 0, 9}});
+SIM_CASE("Ctrl-Z for longer than the heartbeat, an operation and the job may take") {
+  Plan plan = working(2, {{K::suspend, 5, 0, 0, 90}});
   plan.heartbeat_s = 4;
+  plan.timeout_s = 80;
   expect_end(findings, plan, seed, {.code = 0});
+}
+
+SIM_CASE("Ctrl-Z and fg, and then a rank that hangs: its time begins when it does") {
+  Plan plan = working(2, {{K::suspend, 5, 0, 0, 90}, {K::stop_rank, 96, 2}});
+  plan.works_s = 100;
+  plan.timeout_s = 120;
+  expect_end(findings, plan, seed, {.code = 6, .rank = 2});
 }
 
 SIM_CASE("Ctrl-Z while ranks start up: the time in which it was stopped does not count") {

@@ -48,7 +48,10 @@ class SimSignals : public cmd::Signals {
     came_.pop_front();
     return number;
   }
-  void stop() override { World::here().stop_running(); }
+  void stop() override {
+    World::here().stop_running();
+    raise(SIGCONT);
+  }
 
  private:
   Bell bell_;

@@ -34,13 +34,20 @@ std::string SimRank::name() const {
 }
 
 void SimRank::later(int64_t ns, std::function<void()> what) {
-  team_.world().after(ns, [self = shared_from_this(), work = std::move(what)] {
-    if (self->exited_) return;
-    if (self->stopped_)
-      self->held_.push_back(work);
-    else
-      work();
+  team_.world().after(ns, [self = shared_from_this(), away = away_ns_, work = std::move(what)] {
+    self->on_time(away, work);
   });
+}
+
+// Somebody whose clock stood still meanwhile has as much time left as before.
+void SimRank::on_time(int64_t away_ns, std::function<void()> what) {
+  if (exited_) return;
+  if (stopped_)
+    held_.push_back({team_.world().now() - away_ns, std::move(what)});
+  else if (away_ns_ > away_ns)
+    later(away_ns_ - away_ns, std::move(what));
+  else
+    what();
 }
 
 void SimRank::say(FrameType type, ByteView payload) {
@@ -85,11 +92,25 @@ void SimRank::stop() {
   team_.disturbed();
 }
 
+void SimRank::suspend() {
+  if (exited_ || stopped_) return;
+  away_since_ = team_.world().now();
+  stop();
+}
+
 void SimRank::go_on() {
   if (!stopped_) return;
   stopped_ = false;
+  if (away_since_) {
+    const int64_t away_ns = team_.world().now() - *std::exchange(away_since_, std::nullopt);
+    away_ns_ += away_ns;
+    start_by_ = Deadline::at_ns(start_by_.at() + away_ns);
+    connect_by_ = Deadline::at_ns(connect_by_.at() + away_ns);
+  }
   team_.disturbed();
-  for (auto& what : std::exchange(held_, {})) later(team_.world().draw_ns(0, kMs), std::move(what));
+  const int64_t own_ns = team_.world().now() - away_ns_;
+  for (auto& [due_ns, what] : std::exchange(held_, {}))
+    later(team_.world().draw_ns(0, kMs) + std::max<int64_t>(due_ns - own_ns, 0), std::move(what));
 }
 
 void SimRank::receive(FrameType type, ByteView payload) {
@@ -382,8 +403,8 @@ Status SimRanks::write_stdin(int rank, ByteView, Deadline) {
 
 void SimRanks::signal_all(int signal_number) {
   for (const auto& rank : ranks_) {
-    if (signal_number == SIGSTOP || signal_number == SIGTSTP)
-      rank->stop();
+    if (signal_number == SIGTSTP)
+      rank->suspend();
     else if (signal_number == SIGCONT)
       rank->go_on();
     else if (signal_number == SIGKILL)

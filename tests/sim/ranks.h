@@ -37,6 +37,7 @@ class SimRank : public std::enable_shared_from_this<SimRank> {
   // --- from outside ---
   void kill(int signal_number);
   void stop();
+  void suspend();  // stops it, and its clock with it (base/stop.h)
   void go_on();
 
   // --- from the agent ---
@@ -63,6 +64,7 @@ class SimRank : public std::enable_shared_from_this<SimRank> {
 
  private:
   friend class SimRanks;
+  void on_time(int64_t away_ns, std::function<void()> what);
   void handle(launcher::FrameType type, const Bytes& payload);
   void take_config(const std::string& text);
   void take_roster(const std::string& text);
@@ -89,7 +91,14 @@ class SimRank : public std::enable_shared_from_this<SimRank> {
   std::vector<int> members_;
   Deadline start_by_ = Deadline::at_ns(0), connect_by_ = start_by_;
   std::optional<Error> error_, refused_;
-  std::vector<std::function<void()>> held_;  // while stopped
+  // Of its clock, behind the world's, by all suspensions; and when the present one began.
+  int64_t away_ns_ = 0;
+  std::optional<int64_t> away_since_;
+  struct Held {
+    int64_t due_ns;  // by its own clock
+    std::function<void()> what;
+  };
+  std::vector<Held> held_;  // while stopped
 };
 
 class SimRanks : public launcher::HostRanks {

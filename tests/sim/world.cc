@@ -21,7 +21,10 @@ World* g_world = nullptr;
 World::World(uint64_t seed, bool keeps_trace) : draw_(seed), keeps_trace_(keeps_trace) {
   if (g_world != nullptr) std::abort();
   g_world = this;
-  base::test_clock = [] { return g_world->now_; };
+  base::test_clock = [] {
+    const World& w = *g_world;
+    return w.now_ - (w.running_ != nullptr ? w.running_->away_ns_ : 0);
+  };
   base::test_wait = wait;
 }
 
@@ -58,7 +61,7 @@ int World::wait(std::span<pollfd> fds, Deadline deadline) {
     return -1;
   }
   me->fds_ = fds;
-  me->until_ = deadline.at();
+  me->until_ = deadline.at() + me->away_ns_;
   me->fiber_->give_way();
   if (me->dying_) {
     errno = EBADF;
@@ -89,11 +92,14 @@ void World::go_on(Actor& actor) {
 }
 
 void World::stop_running() {
-  if (running_->dying_) return;
-  running_->stopped_ = true;
-  running_->fds_ = {};
-  running_->until_ = now_;
-  running_->fiber_->give_way();
+  Actor* me = running_;
+  if (me->dying_) return;
+  const int64_t from = now_;
+  me->stopped_ = true;
+  me->fds_ = {};
+  me->until_ = now_;
+  me->fiber_->give_way();
+  me->away_ns_ += now_ - from;
 }
 
 void World::kill(Actor& actor) {

@@ -41,6 +41,7 @@ class Actor {
   std::span<pollfd> fds_;
   int64_t until_ = 0;
   int ready_ = 0;         // of its descriptors
+  int64_t away_ns_ = 0;   // its clock is behind by this: it has stopped itself
   int64_t asked_ns_ = 0;  // what is the process's own in launcher/ssh/prompt
 };
 
@@ -75,7 +76,7 @@ class World {
   void kill(Actor& actor);
   // The actor that runs; null in events.
   Actor* running() { return running_; }
-  // SIGSTOP to itself.
+  // SIGSTOP to itself (base/stop.h): its clock stands still meanwhile.
   void stop_running();
 
   void at(int64_t when_ns, std::function<void()> what);
