@@ -41,33 +41,6 @@ constexpr double kLeastStartSeconds = 0.5;
 // between it and one that has gone (base::unacknowledged_s), shorter than the launcher waits.
 constexpr double kYieldSeconds = 1.2;
 
-class ForwardingSink : public TaskSink {
- public:
-  explicit ForwardingSink(FrameChannel& channel) : channel_(channel) {}
-  // What fails is kept for status().
-  Status record(const std::string& json) override {
-    send(FrameType::data, json);
-    return {};
-  }
-  void progress(const std::string& text) override { send(FrameType::progress, text); }
-  void phase(int, const std::string& name) override { send(FrameType::phase, name); }
-  // A launcher that cannot be reached any more: found at the end, where it can be returned.
-  Status status() const {
-    const std::lock_guard lock(mutex_);
-    return broken_ ? Status(*broken_) : Status();
-  }
-
- private:
-  void send(FrameType type, const std::string& text) {
-    Status sent = channel_.send_text(type, text, Deadline::after_seconds(kRankSendSeconds));
-    const std::lock_guard lock(mutex_);
-    if (!sent && !broken_) broken_ = sent.error();
-  }
-  FrameChannel& channel_;
-  mutable std::mutex mutex_;
-  std::optional<Error> broken_;
-};
-
 // Listens to the launcher until stop(): hands out the unique id and the roster, breaks off what
 // runs on `halt`, ends this rank on `abort` or when the launcher is gone.
 class LauncherWatch {
@@ -236,7 +209,7 @@ bool is_a_loss(const Error& error) {
 
 // Finds the others and does the task, or what is left of it.
 Status take_part(const RankConfig& config, TaskSpec& spec, const Continued* continued,
-                 FrameChannel& channel, LauncherWatch& watch, ForwardingSink& sink) {
+                 FrameChannel& channel, LauncherWatch& watch, FrameSink& sink) {
   const int64_t began_ns = now_ns();
   JobRoot root;
   if (config.rank == 0) {
@@ -267,7 +240,9 @@ Status work(FrameChannel& channel, const RankConfig& config) {
   COLL_ASSIGN(const base::LogOptions log, base::log_options_from_knobs(config.verbosity));
   COLL_TRY(base::log_configure(log, config.rank));
   base::log_set_process_rank(config.rank);
-  ForwardingSink sink(channel);
+  FrameSink sink([&](FrameType type, const std::string& text) {
+    return channel.send_text(type, text, Deadline::after_seconds(kRankSendSeconds));
+  });
   LauncherWatch watch(channel, config.rank);
   COLL_TRY(watch.start());
   RankConfig place = config;

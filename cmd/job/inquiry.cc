@@ -9,12 +9,15 @@ namespace collctl::cmd {
 
 namespace {
 
-constexpr double kDoingSeconds = 1;  // for ranks to say what they do
-constexpr int64_t kSendMs = 100;     // to a rank that may not read
+constexpr double kDoingSeconds = 1;     // for ranks to say what they do
+constexpr double kStatesSeconds = 0.5;  // for hosts to say how their processes are
+constexpr int64_t kSendMs = 100;        // to a rank that may not read
 
 }  // namespace
 
-void Inquiry::open(Result<std::unique_ptr<Door>> door) {
+void Inquiry::open(bool answers, bool on_hosts, Result<std::unique_ptr<Door>> door) {
+  ranks_answer_ = answers;
+  on_hosts_ = on_hosts;
   if (door)
     door_ = std::move(*door);
   else
@@ -23,8 +26,11 @@ void Inquiry::open(Result<std::unique_ptr<Door>> door) {
 
 void Inquiry::ask(launcher::RankGroup& job, const std::vector<RankFacts>& ranks) {
   answers_.assign(ranks.size(), std::nullopt);
-  answers_by_ = Deadline::after_seconds(kDoingSeconds);
+  answers_by_ = Deadline::after_seconds(ranks_answer_ ? kDoingSeconds
+                                        : on_hosts_   ? kStatesSeconds
+                                                      : 0);
   job.look();
+  if (!ranks_answer_) return;
   for (const RankFacts& r : ranks)
     // A rank that cannot be asked is one that does not answer.
     if (!r.exited)
@@ -43,11 +49,11 @@ std::optional<RankDoing> Inquiry::doing(int rank) const {
 // But for those that are stopped, or have nothing to tell yet but their process' state.
 bool Inquiry::all_have_answered(launcher::RankGroup& job,
                                 const std::vector<RankFacts>& ranks) const {
-  return std::all_of(ranks.begin(), ranks.end(), [&](const RankFacts& r) {
-    const char state = job.state(r.end.rank);
-    return r.exited || answers_[size_t(r.end.rank)] || state == 'T' || state == 't' ||
-           (!started(r.end.phase) && state != '?');
-  });
+  return ranks_answer_ && std::all_of(ranks.begin(), ranks.end(), [&](const RankFacts& r) {
+           const char state = job.state(r.end.rank);
+           return r.exited || answers_[size_t(r.end.rank)] || state == 'T' || state == 't' ||
+                  (!started(r.end.phase) && state != '?');
+         });
 }
 
 bool Inquiry::look(launcher::RankGroup& job, const std::vector<RankFacts>& ranks) {

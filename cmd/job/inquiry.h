@@ -15,8 +15,10 @@ namespace collctl::cmd {
 
 class Inquiry {
  public:
-  // A host without a place for the door is no error: then nobody outside can ask.
-  void open(Result<std::unique_ptr<Door>> door);
+  // `answers`: else ranks say nothing, and how their processes are is all there is. A host without
+  // a place for the door is no error: then nobody outside can ask, as with a null door.
+  void open(bool answers, bool on_hosts, Result<std::unique_ptr<Door>> door);
+  bool ranks_answer() const { return ranks_answer_; }
   int fd() const { return door_ != nullptr ? door_->fd() : -1; }  // readable: somebody asks
 
   void ask(launcher::RankGroup& job, const std::vector<RankFacts>& ranks);
@@ -32,6 +34,7 @@ class Inquiry {
  private:
   bool all_have_answered(launcher::RankGroup& job, const std::vector<RankFacts>& ranks) const;
 
+  bool ranks_answer_ = true, on_hosts_ = false;
   std::unique_ptr<Door> door_;
   std::optional<base::Deadline> answers_by_;
   std::vector<std::optional<RankDoing>> answers_;

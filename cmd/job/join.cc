@@ -2,11 +2,6 @@
 // another engine (adopt.cc). Rank 0 runs the root, feeds the sink and prints; in the end all
 // ranks agree on the worst exit code.
 #include <fcntl.h>
-#include <signal.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <thread>
 
 #include "base/env.h"
 #include "base/format.h"
@@ -16,6 +11,7 @@
 #include "cmd/job/config.h"
 #include "cmd/job/interrupt.h"
 #include "cmd/job/modes.h"
+#include "cmd/job/threads.h"
 #include "cmd/job/token.h"
 #include "cmd/measure/abort_scope.h"
 #include "cmd/measure/mpi_world.h"
@@ -27,7 +23,6 @@
 namespace collctl::cmd {
 namespace {
 
-constexpr double kAbortSeconds = 2.0;        // from a signal to the end of the measurement
 constexpr double kLeaveSeconds = 5.0;        // the engine's answer to our leave; rank 0's report
 constexpr double kInterruptedSeconds = 1.0;  // the same for who was told to end
 constexpr double kMpiSeconds = 1.0;          // for MPI to end after a failure
@@ -212,137 +207,95 @@ void tell_late_ranks(const runtime::BootstrapRoot& root, const Error& why) {
     root.await_told(Deadline::after_seconds(kDeclineSeconds), start_cancel()->word());
 }
 
-// Every rank sees every record and so reaches the same verdict and exit code; the report behind
-// `inner` speaks on rank 0 only.
-class JoinSink : public TaskSink {
+// What outlives the rank's thread, or begins before it.
+struct Joined {
+  // What is left for declining where the start took all other descriptors.
+  base::Fd spare{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+  Address root;                                      // from when it is found
+  std::shared_ptr<runtime::BootstrapRoot> own_root;  // rank 0's: until the report is out
+};
+
+// Every rank sees every record and so reaches the same verdict and exit code; the report speaks on
+// rank 0 only.
+class JoinSink : public FrameSink {
  public:
-  explicit JoinSink(TaskSink& inner) : inner_(inner) {}
+  JoinSink(Send send, base::Fd& spare) : FrameSink(std::move(send)), spare_(spare) {}
   bool every_rank() const override { return true; }
-  Status record(const std::string& json) override { return inner_.record(json); }
-  void progress(const std::string& text) override { inner_.progress(text); }
-  void phase(int rank, const std::string& name) override {
-    last_phase_ = name;
-    inner_.phase(rank, name);
-  }
   void checks_in() override {
     checked_in_ = true;
-    give_spare();
+    spare_.reset();
   }
   bool checked_in() const { return checked_in_; }
-  const std::string& last_phase() const { return last_phase_; }
-  // What is left for declining where the start took all other descriptors.
-  void give_spare() { spare_.reset(); }
 
  private:
-  TaskSink& inner_;
+  base::Fd& spare_;
   bool checked_in_ = false;
-  base::Fd spare_{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
-  std::string last_phase_;
 };
 
-// Turns a signal or --timeout into an abort of the measurement, from a thread of its own.
-class JoinWatch {
- public:
-  explicit JoinWatch(double timeout_s) : timeout_s_(timeout_s) {
-    thread_ = std::thread([this] { watch(); });
-  }
-  ~JoinWatch() { stop(); }
-  std::optional<Error> stop() {
-    stopping_ = true;
-    if (thread_.joinable()) thread_.join();
-    return why_;
-  }
-
- private:
-  void watch() {
-    const int64_t began_ns = now_ns();
-    std::optional<LeaveBy> leave_by;
-    while (!stopping_) {
-      pollfd p{interrupts_.fd(), POLLIN, 0};
-      // Ends with a signal; the short deadline is for stop() and --timeout.
-      if (!base::poll_fds({&p, 1}, Deadline::after_ms(50))) return;
-      const auto number = interrupts_.take();
-      if (number && why_) die_by_signal(*number);
-      if (number) why_ = interrupted_error(*number);
-      if (!why_ && timeout_s_ > 0 && double(now_ns() - began_ns) / 1e9 >= timeout_s_)
-        why_ = Error(ErrorCode::deadline,
-                     format("the job did not end within {} s (--timeout)", timeout_s_));
-      if (why_ && !leave_by) {
-        leave_by.emplace(kAbortSeconds);
-        abort_running(*why_);
-      }
-      // An engine's store does not listen to us, nor does a driver.
-      if (why_ && why_->signal != 0 && leave_by->passed()) die_by_signal(why_->signal);
-    }
-  }
-
-  double timeout_s_;
-  Interrupts interrupts_{false};
-  std::atomic<bool> stopping_ = false;
-  std::optional<Error> why_;
-  std::thread thread_;
-};
-
-}  // namespace
-
-JobOutcome run_joined(const LaunchOptions& options, const TaskSpec& given, TaskSink& sink) {
-  const int64_t began_ns = now_ns();
-  if (options.join_size < 1 || options.join_rank < 0 || options.join_rank >= options.join_size)
-    return failed_outcome(
-        Error(ErrorCode::usage, format("--rank {} --size {}: expected 0 <= rank < size",
-                                       options.join_rank, options.join_size)));
-  auto log = base::log_options_from_knobs(options.verbosity);
-  if (!log) return failed_outcome(log.error());
-  if (Status s = base::log_configure(*log, options.join_rank); !s) return failed_outcome(s.error());
-  base::log_set_process_rank(options.join_rank);
-  base::call_this_host({HostId::none, base::host_name()});
-  clear_abort();
-  JoinSink join_sink(sink);
-  TaskSpec spec = given;
-  spec.settings = for_rank(
-      completed(given.settings, options),
-      options.join_local_rank >= 0 ? options.join_local_rank : options.join_rank, options.gpus);
-  spec.settings.local_ranks = options.local_ranks;
-  JoinWatch watch(options.timeout_s);
-  JobOutcome out;
+// This rank from finding the others to having told them how it ended.
+Status take_part(const LaunchOptions& options, const TaskSpec& spec, Joined& joined,
+                 const FrameSink::Send& send) {
+  JoinSink sink(send, joined.spare);
   runtime::UniqueId id;
-  Address root;
-  const runtime::BootstrapRoot* own_root = nullptr;
   const auto measure = [&]() -> Status {
     std::optional<base::Uninterruptible> store(std::in_place);
     COLL_ASSIGN(JobRoot job, find_root(options, Deadline::after_seconds(options.start_timeout_s)));
     store.reset();
     id = job.id;
-    root = id.root_address();
-    own_root = job.root.get();
-    out.until_reported = std::move(job.root);
-    return run_task({spec, id, options.join_rank, options.join_size, join_sink});
+    joined.root = id.root_address();
+    joined.own_root = std::move(job.root);
+    return run_task({spec, id, options.join_rank, options.join_size, sink});
   };
   Status status = base::caught(measure);
-  if (!status && root.length != 0 && !join_sink.checked_in()) {
-    join_sink.give_spare();
-    decline(options, id, own_root, status.error());
-  } else if (!status && own_root != nullptr) {
-    tell_late_ranks(*own_root, status.error());
+  if (!status && joined.root.length != 0 && !sink.checked_in()) {
+    joined.spare.reset();
+    decline(options, id, joined.own_root.get(), status.error());
+  } else if (!status && joined.own_root != nullptr) {
+    tell_late_ranks(*joined.own_root, status.error());
   }
   end_mpi(options, status);
+  return status;
+}
+
+}  // namespace
+
+JobOutcome run_joined(const LaunchOptions& options, const TaskSpec& given, TaskSink& sink) {
+  const int rank = options.join_rank, size = options.join_size;
+  if (size < 1 || rank < 0 || rank >= size)
+    return failed_outcome(Error(
+        ErrorCode::usage, format("--rank {} --size {}: expected 0 <= rank < size", rank, size)));
+  auto log = base::log_options_from_knobs(options.verbosity);
+  if (!log) return failed_outcome(log.error());
+  if (Status s = base::log_configure(*log, rank); !s) return failed_outcome(s.error());
+  base::log_set_process_rank(rank);
+  base::call_this_host({HostId::none, base::host_name()});
+  TaskSpec spec = given;
+  spec.settings =
+      for_rank(completed(given.settings, options),
+               options.join_local_rank >= 0 ? options.join_local_rank : rank, options.gpus);
+  spec.settings.local_ranks = options.local_ranks;
+  Joined joined;
+  Interrupts interrupts(Interrupts::Takes::stops);
+  const auto start = [&](auto&) -> Result<StartedJob> {
+    StartedJob job;
+    job.in_process = true;
+    job.only = rank;
+    COLL_ASSIGN(job.group, start_threads(size, {rank}, [&](int, const FrameSink::Send& send) {
+                  return take_part(options, spec, joined, send);
+                }));
+    return job;
+  };
+  JobOutcome out = run_ranks(options, spec, sink, {interrupts, no_door}, start);
   // What comes from here on is the engine's answer to rank 0's end: it changes our outcome no more.
-  out.error = watch.stop();
   const bool interrupted = out.error && out.error->code == ErrorCode::interrupted;
-  if (options.join_rank != 0 && root.length != 0)
-    wait_for_rank_0(root,
+  if (rank != 0 && joined.root.length != 0)
+    wait_for_rank_0(joined.root,
                     Deadline::after_seconds(interrupted ? kInterruptedSeconds : kLeaveSeconds));
-  if (!out.error && !status) out.error = status.error();
-  out.exit_code = exit_code_of(out.error);
-  out.seconds = double(now_ns() - began_ns) / 1e9;
-  RankEnd end;
-  end.rank = options.join_rank;
-  end.host = base::this_host();
-  end.pid = ::getpid();
-  end.exit_code = out.exit_code;
-  end.phase = status ? "done" : join_sink.last_phase();
-  end.error = out.error;
-  out.ranks.push_back(std::move(end));
+  for (RankEnd& end : out.ranks) {
+    end.exit_code = out.exit_code;
+    end.error = out.error;
+  }
+  out.until_reported = std::move(joined.own_root);
   return out;
 }
 

@@ -13,13 +13,17 @@ namespace collctl::cmd {
 // A job takes these from the process that launches it; the simulation (tests/sim) has others.
 struct JobGround {
   Signals& signals;
-  std::function<Result<std::unique_ptr<Door>>()> open_door;
+  std::function<Result<std::unique_ptr<Door>>()> open_door;  // null: nobody can ask
 };
-// Ranks as processes, here or on hosts (run.cc).
-JobOutcome run_process_job(const LaunchOptions& options, const TaskSpec& spec, TaskSink& sink,
-                           const JobGround& ground);
-// Ranks as threads of this process (threads.cc); one rank of a foreign job (join.cc).
-JobOutcome run_threads(const LaunchOptions& options, const TaskSpec& spec, TaskSink& sink);
+inline Result<std::unique_ptr<Door>> no_door() {
+  return std::unique_ptr<Door>();
+}
+struct StartedJob;
+using StartRanks = std::function<Result<StartedJob>(std::vector<HostEnd>& hosts)>;
+// A task on the ranks that `start` starts (run.cc).
+JobOutcome run_ranks(const LaunchOptions& options, const TaskSpec& spec, TaskSink& sink,
+                     const JobGround& ground, const StartRanks& start);
+// One rank of a foreign job (join.cc).
 JobOutcome run_joined(const LaunchOptions& options, const TaskSpec& spec, TaskSink& sink);
 
 // The engine's key-value store, by its variables (adopt.cc).
@@ -28,8 +32,5 @@ Result<std::unique_ptr<launcher::KeyValueStore>> open_store(launcher::Rendezvous
 
 int exit_code_of(const std::optional<Error>& error);
 JobOutcome failed_outcome(Error error);
-// The log that a rank of ours writes goes to standard error: standard output is the report's.
-// `tag`: what stands before each line.
-void forward_line(const launcher::Event& event, const std::string& tag);
 
 }  // namespace collctl::cmd

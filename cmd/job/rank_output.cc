@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <map>
 
@@ -14,6 +15,8 @@
 
 namespace collctl::cmd {
 namespace {
+
+constexpr int64_t kLogMs = 200;  // for the reader of the ranks' log, each line
 
 // mkdir -p
 Status make_directories(const std::string& path) {
@@ -55,6 +58,29 @@ std::string ranges(const std::vector<int>& ranks) {
 }
 
 }  // namespace
+
+void forward_line(const launcher::Event& event, const std::string& tag) {
+  static std::atomic<size_t> dropped{0};
+  std::string text = tag + event.line + "\n";
+  // A reader that sleeps must not hold up the job: hosts would take that for its end. Once a line
+  // has waited in vain the next ones do not wait.
+  pollfd ready{STDERR_FILENO, POLLOUT, 0};
+  const auto room = base::poll_fds({&ready, 1}, Deadline::after_ms(dropped > 0 ? 0 : kLogMs));
+  if (!room.ok() || *room == 0) {
+    ++dropped;
+    return;
+  }
+  if (const size_t lost = dropped.exchange(0); lost > 0)
+    text = format("collctl: note: {} lines of the ranks' log were dropped: nobody read them\n{}",
+                  lost, text);
+  std::string_view left = text;
+  while (!left.empty()) {
+    const ssize_t n = ::write(STDERR_FILENO, left.data(), left.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return;  // a log that nobody takes must not end the measurement
+    left.remove_prefix(size_t(n));
+  }
+}
 
 std::string rank_tag(int rank, const std::string& host) {
   return host.empty() ? format("[{}] ", rank) : format("[{} {}] ", rank, host);

@@ -23,6 +23,9 @@ struct OutputPolicy {
   int out_fd = 1, err_fd = 2;
 };
 
+// The log that a rank of ours writes goes to standard error: standard output is the report's.
+// `tag`: what stands before each line.
+void forward_line(const launcher::Event& event, const std::string& tag);
 // "[2 node02] ", or "[2] " where all ranks are on one host (an empty name).
 std::string rank_tag(int rank, const std::string& host);
 

@@ -9,6 +9,22 @@ namespace collctl::cmd {
 
 using launcher::FrameType;
 
+void FrameSink::put(FrameType type, const std::string& text) {
+  Status sent = send_(type, text);
+  const std::lock_guard lock(mutex_);
+  if (!sent && !broken_) broken_ = sent.error();
+}
+
+Status FrameSink::record(const std::string& json) {
+  put(FrameType::data, json);
+  return {};
+}
+
+Status FrameSink::status() const {
+  const std::lock_guard lock(mutex_);
+  return broken_ ? Status(*broken_) : Status();
+}
+
 Status LauncherRelay::send(int rank, ByteView bytes, Deadline deadline) {
   ByteWriter w;
   w.put(int32_t(rank)).put_rest(bytes);

@@ -1,18 +1,39 @@
-// Both ends of a relay (cmd/measure/relay.h): a rank's, over its control connection, and the job's,
-// which passes frames on. Payload of a frame: the other rank, then what is sent.
+// What a rank tells its job, as frames: a sink, and both ends of a relay (cmd/measure/relay.h), the
+// rank's over its control connection and the job's, which passes frames on. Payload of a relay's
+// frame: the other rank, then what is sent.
 #pragma once
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <vector>
 
-#include "cmd/measure/relay.h"
+#include "cmd/measure/task.h"
 #include "launcher/local/control.h"
 #include "launcher/local/rank_group.h"
 
 namespace collctl::cmd {
+
+// A rank's results on their way to the job. Threads: any.
+class FrameSink : public TaskSink {
+ public:
+  using Send = std::function<Status(launcher::FrameType, const std::string&)>;
+  explicit FrameSink(Send send) : send_(std::move(send)) {}
+  // What fails is kept for status().
+  Status record(const std::string& json) override;
+  void progress(const std::string& text) override { put(launcher::FrameType::progress, text); }
+  void phase(int, const std::string& name) override { put(launcher::FrameType::phase, name); }
+  // A job that cannot be reached any more: found at the end, where it can be returned.
+  Status status() const;
+
+ private:
+  void put(launcher::FrameType type, const std::string& text);
+  Send send_;
+  mutable std::mutex mutex_;
+  std::optional<Error> broken_;
+};
 
 class LauncherRelay : public RankRelay {
  public:

@@ -25,6 +25,8 @@ struct StartedJob {
   std::vector<int> gpus_of;                // by rank: GPUs of its host; 0: none, or not known
   std::vector<HostGpus> gpus;              // of hosts with ranks of ours, other than this one
   bool one_host = true;                    // all ranks are on one
+  bool in_process = false;                 // they are threads, which know their task already
+  int only = -1;                           // of all ranks the one that is this process's; -1: all
   std::vector<HostEnd> hosts;              // of a job on hosts: all that were asked for
 };
 

@@ -1,6 +1,9 @@
-// Ranks as threads of this process (--rank-mode thread): for tests, sanitizers and debuggers.
+#include "cmd/job/threads.h"
+
+#include <unistd.h>
+
+#include <algorithm>
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <thread>
 
@@ -10,183 +13,157 @@
 #include "base/thrown.h"
 #include "cmd/job/config.h"
 #include "cmd/job/interrupt.h"
-#include "cmd/job/modes.h"
-#include "cmd/job/root_cause.h"
 #include "cmd/measure/abort_scope.h"
-#include "runtime/bootstrap/bootstrap.h"
+#include "cmd/measure/rank_doing.h"
 
 namespace collctl::cmd {
 namespace {
 
+using launcher::Event;
+using launcher::EventKind;
+using launcher::FrameType;
+
 constexpr int64_t kLookMs = 50;              // how often signals and deadlines are looked at
-constexpr double kThreadAbortSeconds = 2.0;  // from an abort to the ends of all threads
-// From a rank's failure to the others' start-up being cancelled; most have heard of it by then.
-constexpr int64_t kHearNs = 200'000'000;
+constexpr double kThreadAbortSeconds = 2.0;  // from a signal to the ends of all threads
 
-// Lets several threads call a sink; only one is in it at a time.
-class LockedSink : public TaskSink {
-  template <class F>
-  auto call(F&& f) {
-    const std::lock_guard lock(mutex_);
-    return f();
-  }
-
+class ThreadGroup : public launcher::RankGroup {
  public:
-  explicit LockedSink(TaskSink& inner) : inner_(inner) {}
-  Status record(const std::string& json) override {
-    return call([&] { return inner_.record(json); });
+  ThreadGroup(int size, RankWork work) : work_(std::move(work)), here_(size_t(size), false) {
+    clear_abort();
   }
-  void progress(const std::string& text) override {
-    call([&] { inner_.progress(text); });
+  ~ThreadGroup() override {
+    if (running_count() > 0) abort_running(Error(ErrorCode::interrupted, "the job has ended"));
+    for (std::thread& thread : threads_) thread.join();
+    clear_abort();
   }
-  void phase(int rank, const std::string& name) override {
-    call([&] { inner_.phase(rank, name); });
-  }
+  Status start(const std::vector<int>& ranks);
+
+  int size() const override { return int(here_.size()); }
+  int pid(int) const override { return ::getpid(); }
+  Host host(int) const override { return base::this_host(); }
+  bool running(int rank) const override { return here_[size_t(rank)]; }
+  int running_count() const override { return int(std::ranges::count(here_, true)); }
+  Result<std::vector<Event>> wait(Deadline deadline, std::span<const int> wake_fds) override;
+  Status send(int rank, FrameType type, ByteView payload, Deadline deadline) override;
+  void interrupt(int signal_number, double grace_s) override;
+  void end(double) override {}  // all have been aborted before, and end by themselves
+  char state(int rank) const override { return running(rank) ? 'R' : char(0); }
 
  private:
-  std::mutex mutex_;
-  TaskSink& inner_;
+  void run(int rank);
+  void add(EventKind kind, int rank, FrameType type, ByteView payload, int exit_code = 0);
+
+  const RankWork work_;
+  std::vector<bool> here_;  // by rank: runs, as far as the job has heard
+  std::mutex mutex_;        // of what follows; held until all ranks have their threads
+  bool cancelled_ = false;  // not every rank could have one
+  std::vector<Event> events_;
+  std::condition_variable changed_;
+  int signal_ = 0;
+  std::optional<LeaveBy> leave_by_;
+  std::vector<std::thread> threads_;
 };
 
-// What the threads share. Each takes part in its ownership: after a second signal the job is left
-// while threads may still run.
-struct Team {
-  std::mutex mutex;
-  std::condition_variable ended;
-  std::vector<RankFacts> ranks;
-  int running = 0;
-  int errors = 0;
-  std::optional<Error> first_error;  // as the other ranks are told
-  int64_t failed_ns = 0;
-  bool cancelled = false;  // not every rank could have a thread
-};
-
-void run_rank(Team& team, const TaskContext& context) {
-  const int rank = context.rank;
-  {
-    const std::lock_guard lock(team.mutex);  // held until all ranks have their threads
-    if (team.cancelled) return;
-  }
-  base::log_set_thread_device(rank);
-  Status status = base::caught([&] { return run_task(context); });
-  const std::lock_guard lock(team.mutex);
-  RankFacts& r = team.ranks[size_t(rank)];
-  r.exited = true;
-  r.end.phase = status ? "done" : "failed";
-  if (!status) {
-    r.end.exit_code = int(status.error().code);
-    if (!team.first_error) {
-      team.first_error = runtime::start_aborted(status.error(), rank, r.end.host.name);
-      team.failed_ns = now_ns();
-    }
-    r.end.error = std::move(status.error());
-    r.order = team.errors++;
-  }
-  --team.running;
-  team.ended.notify_all();
+// A rank that began before all have a thread would wait for those that get none.
+Status ThreadGroup::start(const std::vector<int>& ranks) {
+  const std::lock_guard lock(mutex_);
+  const Status begun = base::caught([&]() -> Status {
+    for (const int rank : ranks) threads_.emplace_back([this, rank] { run(rank); });
+    return {};
+  });
+  cancelled_ = !begun;
+  if (!begun) return Error(begun.error()).within(format("rank {} of {}", threads_.size(), size()));
+  for (const int rank : ranks) here_[size_t(rank)] = true;
+  return {};
 }
 
-class Watch {
- public:
-  Watch(Team& team, const LaunchOptions& options) : team_(team), options_(options) {}
+void ThreadGroup::add(EventKind kind, int rank, FrameType type, ByteView payload, int exit_code) {
+  Event event;
+  event.kind = kind;
+  event.rank = rank;
+  event.frame = {type, Bytes(payload.begin(), payload.end())};
+  event.exit_code = exit_code;
+  const std::lock_guard lock(mutex_);
+  events_.push_back(std::move(event));
+  changed_.notify_all();
+}
 
-  // Until all threads have ended. The threads' own deadlines bound it; a signal or --timeout aborts
-  // them first.
-  std::optional<Error> wait_for_all() {
-    std::unique_lock lock(team_.mutex);
-    while (team_.running > 0) {
-      base::wait_for(team_.ended, lock, Deadline::after_ms(kLookMs),
-                     [&] { return team_.running == 0; });
-      lock.unlock();
-      look();
-      lock.lock();
-    }
-    return std::move(why_);
+void ThreadGroup::run(int rank) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (cancelled_) return;
   }
+  base::log_set_thread_device(rank);
+  const FrameSink::Send send = [&](FrameType type, const std::string& text) {
+    add(EventKind::frame, rank, type, base::bytes_of(text));
+    return Status();
+  };
+  const Status status = base::caught([&] { return work_(rank, send); });
+  if (status)
+    add(EventKind::frame, rank, FrameType::phase, base::bytes_of("done"));
+  else
+    add(EventKind::frame, rank, FrameType::error, launcher::encode_error(status.error()));
+  add(EventKind::exited, rank, {}, {}, status ? 0 : int(status.error().code));
+}
 
- private:
-  void look() {
-    while (const auto number = interrupts_.take()) {
-      if (why_ && why_->code == ErrorCode::interrupted) die_by_signal(*number);
-      stop(interrupted_error(*number));
-    }
-    if (!why_ && options_.timeout_s > 0 && double(now_ns() - began_ns_) / 1e9 >= options_.timeout_s)
-      stop(Error(ErrorCode::deadline,
-                 format("the job did not end within {} s (--timeout)", options_.timeout_s)));
-    // Threads cannot be killed one by one: what does not end is ended with the process.
-    if (why_ && why_->code == ErrorCode::interrupted && leave_by_->passed())
-      die_by_signal(why_->signal);
-    const std::lock_guard lock(team_.mutex);
-    if (team_.first_error && now_ns() - team_.failed_ns >= kHearNs)
-      abort_starts(*team_.first_error);
-  }
+// Needs no descriptor, of which a joined rank may have none left: what wakes it is found in time.
+Result<std::vector<Event>> ThreadGroup::wait(Deadline deadline, std::span<const int>) {
+  // Threads cannot be killed one by one: what does not end is ended with the process.
+  if (leave_by_ && leave_by_->passed()) die_by_signal(signal_);
+  std::unique_lock lock(mutex_);
+  base::wait_for(changed_, lock, deadline.earlier(Deadline::after_ms(kLookMs)),
+                 [&] { return !events_.empty(); });
+  for (const Event& event : events_)
+    if (event.kind == EventKind::exited) here_[size_t(event.rank)] = false;
+  return std::exchange(events_, {});
+}
 
-  void stop(Error why) {
-    if (!why_) why_ = std::move(why);
-    leave_by_.emplace(kThreadAbortSeconds);
-    abort_running(*why_);
-  }
+Status ThreadGroup::send(int rank, FrameType type, ByteView payload, Deadline) {
+  if (type == FrameType::abort) abort_running(launcher::decode_error(payload));
+  if (type == FrameType::ask)
+    for (const RankDoing& doing : ranks_doing())
+      if (doing.rank == rank)
+        add(EventKind::frame, rank, FrameType::doing, base::bytes_of(json_of(doing)));
+  return {};
+}
 
-  Team& team_;
-  const LaunchOptions& options_;
-  Interrupts interrupts_{false};
-  int64_t began_ns_ = now_ns();
-  std::optional<Error> why_;
-  std::optional<LeaveBy> leave_by_;
-};
+void ThreadGroup::interrupt(int signal_number, double) {
+  if (signal_ != 0) die_by_signal(signal_number);
+  signal_ = signal_number;
+  leave_by_.emplace(kThreadAbortSeconds);
+  abort_running(interrupted_error(signal_number));
+}
 
 }  // namespace
 
-JobOutcome run_threads(const LaunchOptions& options, const TaskSpec& spec, TaskSink& sink) {
-  const RankSettings settings = completed(spec.settings, options);
-  const int64_t began_ns = now_ns();
-  auto plan = plan_local(options);
-  if (!plan) return failed_outcome(plan.error());
-  auto log = base::log_options_from_knobs(options.verbosity);
-  if (!log) return failed_outcome(log.error());
-  if (Status s = base::log_configure(*log, 0); !s) return failed_outcome(s.error());
-  auto root = make_root(true, {});
-  if (!root) return failed_outcome(root.error());
+Result<std::unique_ptr<launcher::RankGroup>> start_threads(int size, const std::vector<int>& ranks,
+                                                           RankWork work) {
+  auto group = std::make_unique<ThreadGroup>(size, std::move(work));
+  COLL_TRY(group->start(ranks));
+  return std::unique_ptr<launcher::RankGroup>(std::move(group));
+}
+
+Result<StartedJob> start_threads(const LaunchOptions& options, const TaskSpec& spec) {
+  COLL_ASSIGN(const LocalPlan plan, plan_local(options));
+  COLL_ASSIGN(const base::LogOptions log, base::log_options_from_knobs(options.verbosity));
+  COLL_TRY(base::log_configure(log, 0));
+  COLL_ASSIGN(JobRoot made, make_root(true, {}));
   base::raise_open_file_limit();
-  clear_abort();
-  Team team;
-  LockedSink locked(sink);
-  team.running = plan->ranks;
-  team.ranks.resize(size_t(plan->ranks));
-  std::deque<std::thread> threads;
-  Watch watch(team, options);
-  for (int rank = 0; rank < plan->ranks; ++rank) {
-    team.ranks[size_t(rank)].end.rank = rank;
-    team.ranks[size_t(rank)].end.host = base::this_host();
-    team.ranks[size_t(rank)].end.pid = ::getpid();
-  }
-  Status begun;
-  {
-    // A rank that began before all have a thread would wait for those that get none.
-    const std::lock_guard lock(team.mutex);
-    begun = base::caught([&]() -> Status {
-      for (int rank = 0; rank < plan->ranks; ++rank)
-        threads.emplace_back([&, rank] {
-          const TaskSpec own{spec.task, for_rank(settings, rank, options.gpus), spec.options};
-          run_rank(team, {own, root->id, rank, plan->ranks, locked});
-        });
-      return {};
-    });
-    team.cancelled = !begun;
-    if (!begun) team.running = 0;
-  }
-  std::optional<Error> stopped = watch.wait_for_all();
-  for (std::thread& thread : threads) thread.join();
-  clear_abort();
-  JobOutcome out;
-  out.error = stopped ? std::move(stopped) : root_cause(team.ranks);
-  if (!begun && !out.error)
-    out.error =
-        std::move(begun.error()).within(format("rank {} of {}", threads.size(), plan->ranks));
-  out.exit_code = exit_code_of(out.error);
-  for (RankFacts& r : team.ranks) out.ranks.push_back(std::move(r.end));
-  out.seconds = double(now_ns() - began_ns) / 1e9;
-  return out;
+  const auto root = std::make_shared<const JobRoot>(std::move(made));
+  std::vector<int> all;
+  for (int rank = 0; rank < plan.ranks; ++rank) all.push_back(rank);
+  const RankSettings settings = completed(spec.settings, options);
+  StartedJob job;
+  job.in_process = true;
+  COLL_ASSIGN(job.group,
+              start_threads(plan.ranks, all,
+                            [=, task = spec.task, json = spec.options, gpus = options.gpus](
+                                int rank, const FrameSink::Send& send) -> Status {
+                              const TaskSpec own{task, for_rank(settings, rank, gpus), json};
+                              FrameSink sink(send);
+                              return run_task({own, root->id, rank, int(all.size()), sink});
+                            }));
+  return job;
 }
 
 }  // namespace collctl::cmd

@@ -37,7 +37,6 @@ class LocalJob : public HostRanks {
   Result<std::vector<Event>> wait(Deadline deadline, int wake_fd = -1);
   Result<std::vector<Event>> wait(Deadline deadline, std::span<const int> wake_fds) override;
   Result<std::vector<Event>> wait_with(Deadline deadline, std::span<pollfd> wakes) override;
-  Status keep_alive() override { return {}; }
   Status send(int rank, FrameType type, ByteView payload, Deadline deadline) override;
   Status write_stdin(int rank, ByteView data, Deadline deadline) override;
   size_t stdin_pending(int rank) const override;

@@ -1,7 +1,7 @@
 // RankGroup: the started ranks of a job as whoever runs the job sees them: their events, their
 // control frames, their standard input, their end. LocalJob is one on this host, RemoteJob one over
-// agents on many hosts; the job's loop does not know which. Threads: one, and it must outlive the
-// group.
+// agents on many hosts, and ranks may be threads (cmd/job/threads), which have no input and take no
+// signals; the job's loop does not know which. Threads: one, and it must outlive the group.
 #pragma once
 #include <poll.h>
 
@@ -45,21 +45,25 @@ class RankGroup {
   virtual Result<std::vector<Event>> wait(Deadline deadline, std::span<const int> wake_fds) = 0;
   // Called instead of wait() when events cannot be handled now: keeps connections alive, without
   // waiting. Events are kept, up to a bound, then the ranks are held back.
-  virtual Status keep_alive() = 0;
+  virtual Status keep_alive() { return {}; }
   virtual Status send(int rank, FrameType type, ByteView payload, Deadline deadline) = 0;
   // Standard input of a rank with null_stdin == false. Data is queued and written by wait(); a full
   // queue is waited for until the deadline. Code lost when the rank has closed its end.
-  virtual Status write_stdin(int rank, ByteView data, Deadline deadline) = 0;
-  virtual size_t stdin_pending(int rank) const = 0;  // bytes queued
-  virtual void close_stdin(int rank) = 0;            // once the queue is written
-  virtual void signal_all(int signal_number) = 0;    // to the process groups
-  virtual void kill(int rank) = 0;  // SIGKILL to the group of one that runs; its exit follows
+  virtual Status write_stdin(int, ByteView, Deadline) {
+    return Error(ErrorCode::lost, "the rank has no standard input");
+  }
+  virtual size_t stdin_pending(int) const { return 0; }  // bytes queued
+  virtual void close_stdin(int) {}                       // once the queue is written
+  virtual void signal_all(int) {}                        // to the process groups
+  virtual void kill(int) {}  // SIGKILL to the group of one that runs; its exit follows
   // SIGTERM to all groups now, SIGKILL (from `wait`) to those left after `grace_s`. Returns at
   // once; events keep coming from `wait` until running_count() is 0. A second call may only hasten
   // it.
   virtual void end(double grace_s) = 0;
+  // The same because of a signal to this process. A second one may only hasten it.
+  virtual void interrupt([[maybe_unused]] int signal_number, double grace_s) { end(grace_s); }
   // Takes down what every running process does now (on other hosts: as soon as they answer).
-  virtual void look() = 0;
+  virtual void look() {}
   // One letter of /proc/PID/stat as of the last look(): 0 gone, '?' not looked at yet.
   virtual char state(int rank) const = 0;
 };

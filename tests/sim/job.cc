@@ -9,6 +9,7 @@
 
 #include "base/format.h"
 #include "cmd/job/modes.h"
+#include "cmd/job/start.h"
 #include "tests/sim/hosts.h"
 #include "tests/sim/team.h"
 
@@ -177,11 +178,13 @@ class Run {
     spec.settings.op_timeout_s = plan_.op_timeout_s;
     spec.settings.start_timeout_s = plan_.start_timeout_s;
     SimSink sink(ran_);
-    auto outcome = cmd::run_process_job(
-        launch_options(plan_, hosts_), spec, sink,
-        {signals_, [this] {
-           return Result<std::unique_ptr<cmd::Door>>(std::make_unique<SimDoor>(caller_));
-         }});
+    const cmd::LaunchOptions options = launch_options(plan_, hosts_);
+    const auto door = [this] {
+      return Result<std::unique_ptr<cmd::Door>>(std::make_unique<SimDoor>(caller_));
+    };
+    auto outcome = cmd::run_ranks(options, spec, sink, {signals_, door}, [&](auto& hosts) {
+      return cmd::start_job(options, nullptr, signals_, hosts);
+    });
     world_.after(int64_t(kContinued * 1e9), [this] { hosts_.go_on_all(); });
     if (world_.running()->dying()) return;
     ran_.ended_s = seconds(world_.age());

@@ -1,0 +1,87 @@
+// The loop of every job: its ranks, wherever they run (launcher::RankGroup), from their start to
+// the end of the last. It handles events, signals, deadlines, who asks for the status, and a host
+// that is lost; what ranks say, and whose fault a failure is, a policy decides (TaskJob,
+// ProgramJob: derived classes). Threads: one, which made the job.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cmd/job/inquiry.h"
+#include "cmd/job/last_words.h"
+#include "cmd/job/modes.h"
+#include "cmd/job/root_cause.h"
+#include "cmd/job/start.h"
+
+namespace collctl::cmd {
+
+class JobLoop {
+ public:
+  virtual ~JobLoop() = default;
+  JobOutcome run();
+
+ protected:
+  JobLoop(const LaunchOptions& options, const JobGround& ground)
+      : options_(options), ground_(ground) {}
+
+  // --- the policy ---
+  virtual Status start() = 0;  // calls take_over()
+  virtual Deadline own_deadline() const { return Deadline::after_seconds(kForever); }
+  virtual Result<std::vector<launcher::Event>> wait(Deadline until);
+  virtual void handle_frame(launcher::Event&) {}
+  virtual Status handle_line(const launcher::Event& line) = 0;
+  virtual void handle_exit(RankFacts& rank) = 0;
+  virtual void handle_lost(RankFacts& rank, Error why) = 0;
+  virtual Status tend() = 0;              // once a turn, after all that came
+  virtual Status finish() { return {}; }  // after the last rank
+  // Why the time is up, as the error begins; empty: it is not.
+  virtual std::string overdue() const;
+  // The first failure: the other ranks end, at once or when they have said what they know.
+  virtual void trouble(const Error&) { end_now(options_.grace_s); }
+  // Error and exit code of a job that no signal has ended.
+  virtual void judge(JobOutcome& out) = 0;
+
+  // --- for the policy ---
+  // `answers`: the ranks say what they do when they are asked.
+  void take_over(StartedJob& job, bool answers);
+  void end_ranks(double grace_s, int signal_number = 0);
+  void end_now(double grace_s, int signal_number = 0);
+  void fail_job(Error error);
+  void note(int rank);
+  std::vector<RankFacts> facts() const;
+  double age_s() const { return base::seconds_since(began_ns_); }
+
+  static constexpr double kForever = 1e6;
+  const LaunchOptions& options_;
+  const JobGround& ground_;
+  std::unique_ptr<launcher::RankGroup> job_;
+  launcher::RemoteJob* remote_ = nullptr;  // the same, when it is on hosts
+  bool in_process_ = false;                // its ranks are threads of this process
+  int only_ = -1;                          // of a job that others have started: the rank here
+  std::vector<HostEnd> hosts_;
+  LastWords last_words_;
+  std::vector<RankFacts> ranks_;  // by rank
+  Inquiry inquiry_;
+  bool asked_why_late_ = false;  // before a deadline of the whole job is its end
+  std::string progress_;
+  std::optional<Deadline> settle_;  // set by the first failure: then all are ended
+  bool ending_ = false;             // they have been told to end
+  int signal_ = 0;                  // that ended the job
+  std::optional<Error> job_error_;  // of the job itself: deadlines, defects
+
+ private:
+  Status turn();
+  Status handle(launcher::Event& event);
+  Deadline next_deadline() const;
+  void take_signals();
+  void suspend();
+  void take_states();
+  void check_deadlines();
+  bool nobody_left_to_hear() const;
+  JobNow now() const;
+
+  const int64_t began_ns_ = now_ns();
+  std::optional<Deadline> last_deadline_;  // what is left by then does not end even by SIGKILL
+};
+
+}  // namespace collctl::cmd
