@@ -12,21 +12,6 @@ namespace {
 constexpr int kSparseFrom = 64;  // hosts: fewer measure every pair, these some of each host
 constexpr double kSeconds = 0.02, kFullSeconds = 0.1;  // of streaming on a path
 
-class RailsRecord : public TaskSink {
- public:
-  explicit RailsRecord(const CheckRun& run) : run_(run) {}
-  Status record(const std::string& json) override {
-    text = json;
-    return {};
-  }
-  void progress(const std::string& what) override { run_.progress("all pairs, " + what); }
-  void phase(int, const std::string&) override {}
-  std::string text;
-
- private:
-  const CheckRun& run_;
-};
-
 Result<RailsReport> measure(const CheckRun& run, const std::vector<Host>& hosts) {
   RailsSpec spec;
   spec.seconds = run.options.level == CheckLevel::full ? kFullSeconds : kSeconds;
@@ -37,7 +22,7 @@ Result<RailsReport> measure(const CheckRun& run, const std::vector<Host>& hosts)
   task.settings.device_request = DeviceRequest::cpu;
   LaunchOptions launch = run.launch_of(hosts);
   launch.per_host = 1;
-  RailsRecord sink(run);
+  LastRecord sink([&](const std::string& what) { run.progress("all pairs, " + what); });
   const JobOutcome outcome = run_task_job(launch, task, sink);
   if (outcome.error) return *outcome.error;
   if (sink.text.empty()) return Error(ErrorCode::defect, "no rank reported anything");

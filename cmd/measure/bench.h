@@ -4,9 +4,11 @@
 // values.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/result.h"
@@ -247,8 +249,8 @@ struct BenchClosing {
   StartCost own_cost, other_cost;
 };
 
-// Where a measurement's results go. Rank 0 calls it; the other ranks only tell their phases, unless
-// their sink wants the rows as well. What comes as a record is delivered as what it says.
+// Where a measurement's results go in the launcher's process: what comes as a record is delivered
+// as what it says.
 class BenchSink : public TaskSink {
  public:
   virtual void header(const BenchHeader& header) = 0;
@@ -258,14 +260,20 @@ class BenchSink : public TaskSink {
   virtual void trace(const BenchTrace&) {}  // with --trace: of the row before
   Status record(const std::string& json) final;
 };
-// The records as one JSON object with a "record" field: header, row, closing, fault, trace.
-std::string encode_record(const BenchHeader&);
-std::string encode_record(const BenchRow&);
-std::string encode_record(const BenchClosing&);
-std::string encode_record(const DataFault&);
-std::string encode_record(const BenchTrace&);
+
+// What a measurement says. As text it is a JSON object with a "record" field: header, row, closing,
+// fault, trace.
+using BenchRecord = std::variant<BenchHeader, BenchRow, BenchClosing, DataFault, BenchTrace>;
+std::string encode_record(const BenchRecord& record);
+Result<BenchRecord> decode_record(const std::string& text);
 // Calls the sink with what the text holds; malformed text is an error.
 Status deliver_record(const std::string& text, BenchSink& sink);
+// A rank's own end of that: its records go where `on` puts them, what is for people to the task.
+struct BenchOut {
+  TaskSink& task;
+  std::function<Status(const BenchRecord&)> on;
+  bool every_rank = false;  // makes records whatever its number
+};
 // A record that is to be a header.
 Result<BenchHeader> read_header(const std::string& text);
 
@@ -274,7 +282,7 @@ Result<BenchHeader> read_header(const std::string& text);
 // ranks' numbers in the job, and no header. Returns ok even when data was wrong (the rows and
 // faults say so); an error is a failure to run.
 Status bench_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, int size,
-                  BenchSink& sink, const Continued* continued = nullptr);
+                  TaskSink& sink, const Continued* continued = nullptr);
 // The row of the table of tasks (cmd/rank_tasks.cc) for collectives and the soak.
 extern const RankTask kMeasureTask;
 TaskSpec task_of(const BenchSpec& spec);

@@ -96,7 +96,7 @@ std::string busy_reason(const base::HostLoad& before, const base::HostLoad& afte
 }
 
 Status send_closing(const ClosingFacts& mine, BenchClosing closing,
-                    runtime::Communicator& communicator, BenchSink& sink, Deadline deadline) {
+                    runtime::Communicator& communicator, BenchOut& out, Deadline deadline) {
   const auto device = communicator.device();
   RankClosing said{.clocks = mine.clocks.substr(0, kMostText),
                    .bus_id = device ? device->facts().bus_id : "",
@@ -107,7 +107,7 @@ Status send_closing(const ClosingFacts& mine, BenchClosing closing,
                    .waits = {}};
   if (mine.waits != nullptr) said.waits = mine.waits->sum();
   COLL_ASSIGN(const std::vector<Bytes> all, communicator.gather_blobs(encoded(said), deadline));
-  if (communicator.rank() != 0 && !sink.every_rank()) return {};
+  if (communicator.rank() != 0 && !out.every_rank) return {};
   const auto& peers = communicator.peers();
   closing.costs = true;
   std::map<uint64_t, HostWatch> watches;
@@ -148,7 +148,7 @@ Status send_closing(const ClosingFacts& mine, BenchClosing closing,
           {watch.host, why, busy_reason(watch.before, unlimited, watch.ranks, own_s).empty()});
   }
   if (device || !closing.busy.empty() || !closing.waits.empty() || !closing.left_out.empty())
-    sink.closing(closing);
+    return out.on(closing);
   return {};
 }
 

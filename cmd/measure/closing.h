@@ -23,6 +23,6 @@ std::string busy_reason(const base::HostLoad& before, const base::HostLoad& afte
                         double ranks_s);
 // Rank 0, and who wants the rows, hands it to its sink. `all_alike`: what every rank knows already.
 Status send_closing(const ClosingFacts& mine, BenchClosing all_alike,
-                    runtime::Communicator& communicator, BenchSink& sink, Deadline deadline);
+                    runtime::Communicator& communicator, BenchOut& out, Deadline deadline);
 
 }  // namespace collctl::cmd

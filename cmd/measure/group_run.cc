@@ -1,4 +1,5 @@
-#include "cmd/measure/group_run.h"
+// One rank's part in a run of groups.
+#include "cmd/measure/together.h"
 
 #include <algorithm>
 #include <mutex>
@@ -10,7 +11,6 @@
 #include "cmd/measure/abort_scope.h"
 #include "cmd/measure/rank_doing.h"
 #include "cmd/measure/run.h"
-#include "cmd/measure/together.h"
 #include "runtime/communicator/services.h"
 
 namespace collctl::cmd {
@@ -21,9 +21,9 @@ constexpr int64_t kReasonMs = 1000;  // how far the whole's news may be behind t
 
 class GroupRun {
  public:
-  GroupRun(const BenchSpec& spec, runtime::Communicator& whole, BenchSink& sink,
+  GroupRun(const BenchSpec& spec, runtime::Communicator& whole, BenchOut& out,
            const Continued* continued)
-      : spec_(spec), whole_(whole), sink_(sink), continued_(continued) {}
+      : spec_(spec), whole_(whole), out_(out), continued_(continued) {}
   Status run();
 
  private:
@@ -33,7 +33,7 @@ class GroupRun {
 
   const BenchSpec& spec_;
   runtime::Communicator& whole_;
-  BenchSink& sink_;
+  BenchOut& out_;
   const Continued* const continued_;  // null: no ranks were lost before
 };
 
@@ -127,8 +127,8 @@ Status GroupRun::run() {
 }
 
 Status GroupRun::run_in(runtime::Communicator& group, const Groups& groups) {
-  Together together(whole_, group, groups, sink_, op_timeout(spec_), continued_);
-  Status ran = BenchRun(spec_, group, sink_, nullptr, &together, continued_).run();
+  Together together(whole_, group, groups, out_, op_timeout(spec_), continued_);
+  Status ran = BenchRun(spec_, group, out_, nullptr, &together, continued_).run();
   if (ran) {
     ran = group.finalize(Deadline::after_seconds(kGroupFinishSeconds));
     if (ran) return ran;
@@ -138,9 +138,9 @@ Status GroupRun::run_in(runtime::Communicator& group, const Groups& groups) {
 
 }  // namespace
 
-Status run_in_group(const BenchSpec& spec, runtime::Communicator& whole, BenchSink& sink,
+Status run_in_group(const BenchSpec& spec, runtime::Communicator& whole, BenchOut& out,
                     const Continued* continued) {
-  return GroupRun(spec, whole, sink, continued).run();
+  return GroupRun(spec, whole, out, continued).run();
 }
 
 }  // namespace collctl::cmd

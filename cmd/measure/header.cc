@@ -218,7 +218,7 @@ Result<BenchHeader> gather_header(const RankSettings& settings, const HeaderFact
 }
 
 Status send_header(const BenchSpec& spec, HeaderFacts facts, runtime::Communicator& communicator,
-                   BenchSink& sink, Deadline deadline) {
+                   BenchOut& out, Deadline deadline) {
   facts.windows = spec.window;
   COLL_ASSIGN(BenchHeader header, gather_header(spec, facts, communicator, deadline));
   if (communicator.rank() != 0) return {};
@@ -228,8 +228,7 @@ Status send_header(const BenchSpec& spec, HeaderFacts facts, runtime::Communicat
   header.time_of = spec.time_of;
   header.soak = spec.soak;
   header.split = spec.split.text();
-  sink.header(header);
-  return {};
+  return out.on(header);
 }
 
 }  // namespace collctl::cmd

@@ -22,6 +22,6 @@ Result<BenchHeader> gather_header(const RankSettings& settings, const HeaderFact
                                   runtime::Communicator& communicator, Deadline deadline);
 // Rank 0 hands a measurement's to its sink.
 Status send_header(const BenchSpec& spec, HeaderFacts facts, runtime::Communicator& communicator,
-                   BenchSink& sink, Deadline deadline);
+                   BenchOut& out, Deadline deadline);
 
 }  // namespace collctl::cmd

@@ -273,51 +273,50 @@ static void fields(Record& io, BenchTrace& trace) {
   io.field("left_out", trace.left_out);
 }
 
-std::string encode_record(const BenchHeader& header) {
-  return record_text("header", header);
+// By the variant's order.
+static constexpr const char* kKinds[] = {"header", "row", "closing", "fault", "trace"};
+static_assert(std::size(kKinds) == std::variant_size_v<BenchRecord>);
+
+std::string encode_record(const BenchRecord& record) {
+  return std::visit([&](const auto& r) { return record_text(kKinds[record.index()], r); }, record);
 }
 
-std::string encode_record(const BenchRow& row) {
-  return record_text("row", row);
+template <size_t I = 0>
+static Result<BenchRecord> read_kind(Record& io, const std::string& kind) {
+  if constexpr (I == std::size(kKinds)) {
+    io.fail("record", "header, row, closing, fault or trace");
+    return std::move(io.status().error());
+  } else {
+    if (kind != kKinds[I]) return read_kind<I + 1>(io, kind);
+    std::variant_alternative_t<I, BenchRecord> record;
+    fields(io, record);
+    COLL_TRY(io.status());
+    return BenchRecord(std::move(record));
+  }
 }
 
-std::string encode_record(const BenchClosing& closing) {
-  return record_text("closing", closing);
-}
-
-std::string encode_record(const DataFault& fault) {
-  return record_text("fault", fault);
-}
-
-std::string encode_record(const BenchTrace& trace) {
-  return record_text("trace", trace);
-}
-
-Status deliver_record(const std::string& text, BenchSink& sink) {
+Result<BenchRecord> decode_record(const std::string& text) {
   constexpr const char* kContext = "reading a bench record";
   auto read = Record::read(text);
   if (!read) return std::move(read.error()).within(kContext);
-  Record& io = *read;
   std::string kind;
-  io.field("record", kind);
-  // The record into the sink, if it has no mistake.
-  const auto deliver = [&](auto record, auto into) -> Status {
-    fields(io, record);
-    COLL_TRY_IN(io.status(), kContext);
-    into(record);
-    return {};
+  read->field("record", kind);
+  auto record = read_kind(*read, kind);
+  if (!record) return std::move(record.error()).within(kContext);
+  return record;
+}
+
+Status deliver_record(const std::string& text, BenchSink& sink) {
+  struct Deliver {
+    BenchSink& sink;
+    void operator()(const BenchHeader& header) const { sink.header(header); }
+    void operator()(const BenchRow& row) const { sink.row(row); }
+    void operator()(const BenchClosing& closing) const { sink.closing(closing); }
+    void operator()(const DataFault& fault) const { sink.fault(fault); }
+    void operator()(const BenchTrace& trace) const { sink.trace(trace); }
   };
-  if (kind == "header")
-    return deliver(BenchHeader(), [&](const BenchHeader& header) { sink.header(header); });
-  if (kind == "row") return deliver(BenchRow(), [&](const BenchRow& row) { sink.row(row); });
-  if (kind == "closing")
-    return deliver(BenchClosing(), [&](const BenchClosing& closing) { sink.closing(closing); });
-  if (kind == "fault")
-    return deliver(DataFault(), [&](const DataFault& fault) { sink.fault(fault); });
-  if (kind == "trace")
-    return deliver(BenchTrace(), [&](const BenchTrace& trace) { sink.trace(trace); });
-  io.fail("record", "header, row, closing, fault or trace");
-  COLL_TRY_IN(io.status(), kContext);
+  COLL_ASSIGN(const BenchRecord record, decode_record(text));
+  std::visit(Deliver{sink}, record);
   return {};
 }
 

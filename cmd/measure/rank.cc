@@ -7,11 +7,10 @@
 
 #include "base/thrown.h"
 #include "cmd/measure/abort_scope.h"
-#include "cmd/measure/group_run.h"
-#include "cmd/measure/job_numbers.h"
 #include "cmd/measure/rank_doing.h"
 #include "cmd/measure/run.h"
 #include "cmd/measure/soak.h"
+#include "cmd/measure/together.h"
 #include "runtime/communicator/members.h"
 
 namespace collctl::cmd {
@@ -41,63 +40,9 @@ runtime::CommOptions bench_options(const BenchSpec& spec, TaskSink& sink) {
   return options;
 }
 
-// A measurement's results as records.
-class Recorder : public BenchSink {
- public:
-  explicit Recorder(TaskSink& inner) : inner_(inner) {}
-  bool every_rank() const override { return inner_.every_rank(); }
-  void header(const BenchHeader& header) override { put(encode_record(header)); }
-  void row(const BenchRow& row) override { put(encode_record(row)); }
-  void closing(const BenchClosing& closing) override { put(encode_record(closing)); }
-  void fault(const DataFault& fault) override { put(encode_record(fault)); }
-  void trace(const BenchTrace& trace) override { put(encode_record(trace)); }
-  void progress(const std::string& text) override { inner_.progress(text); }
-  void phase(int rank, const std::string& name) override { inner_.phase(rank, name); }
-  void checks_in() override { inner_.checks_in(); }
-  Status take_status() { return std::move(status_); }
-
- private:
-  void put(const std::string& json) {
-    Status taken = inner_.record(json);
-    if (!taken && status_) status_ = std::move(taken);
-  }
-  TaskSink& inner_;
-  Status status_;
-};
-
-// The results of the ranks left, in the job's numbers. The job has its header.
-class LeftSink : public BenchSink {
- public:
-  LeftSink(const std::vector<int>& members, BenchSink& inner) : members_(members), inner_(inner) {}
-  bool every_rank() const override { return inner_.every_rank(); }
-  void header(const BenchHeader&) override {}
-  void row(const BenchRow& row) override {
-    BenchRow told = row;
-    in_job_numbers(members_, told);
-    told.root = runtime::in_numbers_of(members_, row.root);
-    if (row.group < 0) told.ranks = int(members_.size());  // a group knows its own
-    inner_.row(told);
-  }
-  void closing(const BenchClosing& closing) override { in_numbers(closing, &BenchSink::closing); }
-  void fault(const DataFault& fault) override { in_numbers(fault, &BenchSink::fault); }
-  void progress(const std::string& text) override { inner_.progress(text); }
-  void phase(int rank, const std::string& name) override { inner_.phase(rank, name); }
-
- private:
-  template <class T>
-  void in_numbers(T record, void (BenchSink::*into)(const T&)) {
-    in_job_numbers(members_, record);
-    (inner_.*into)(record);
-  }
-  const std::vector<int>& members_;
-  BenchSink& inner_;
-};
-
 Status run_measurement(const TaskContext& context) {
   COLL_ASSIGN(const BenchSpec spec, bench_of(context.spec));
-  Recorder recorder(context.sink);
-  COLL_TRY(bench_rank(spec, context.id, context.rank, context.size, recorder, context.continued));
-  return recorder.take_status();
+  return bench_rank(spec, context.id, context.rank, context.size, context.sink, context.continued);
 }
 
 Result<std::string> settle_measurement(const TaskSpec& asked, const TaskPlace& place) {
@@ -167,40 +112,46 @@ Status with_communicator(const TaskContext& context, const runtime::CommOptions&
 }
 
 Status bench_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, int size,
-                  BenchSink& sink, const Continued* continued) {
+                  TaskSink& sink, const Continued* continued) {
+  const TaskSpec task = task_of(spec);
+  const TaskContext context{task, id, rank, size, sink};
+  BenchOut out{sink, [&](const BenchRecord& record) { return sink.record(encode_record(record)); },
+               sink.every_rank()};
+  sink.phase(rank, "connect");
   if (continued != nullptr) {
+    // In the job's numbers. The job has its header.
     const std::vector<int>& members = continued->members;
-    LeftSink left(members, sink);
+    out.on = [&](BenchRecord record) -> Status {
+      if (std::holds_alternative<BenchHeader>(record)) return {};
+      in_job_numbers(members, record);
+      if (BenchRow* const row = std::get_if<BenchRow>(&record)) {
+        row->root = runtime::in_numbers_of(members, row->root);
+        if (row->group < 0) row->ranks = int(members.size());  // a group knows its own
+      }
+      return sink.record(encode_record(record));
+    };
     runtime::CommOptions options = bench_options(spec, sink);
     options.members = members;
-    sink.phase(rank, "connect");
-    Status ran = with_communicator(
-        {task_of(spec), id, rank, size, sink}, options, nullptr,
-        [&](runtime::Communicator& communicator) {
-          if (spec.split) return run_in_group(spec, communicator, left, continued);
-          return BenchRun(spec, communicator, left, nullptr, nullptr, continued).run();
+    Status ran =
+        with_communicator(context, options, nullptr, [&](runtime::Communicator& communicator) {
+          if (spec.split) return run_in_group(spec, communicator, out, continued);
+          return BenchRun(spec, communicator, out, nullptr, nullptr, continued).run();
         });
     if (!ran) return runtime::in_numbers_of(members, std::move(ran.error()));
     return ran;
   }
-  sink.phase(rank, "connect");
   std::optional<CostWatch> cost;
   if (!spec.versus.empty() && spec.device >= 0) {
     // The driver's context is there before either side's communicator.
     COLL_ASSIGN(auto device, transport::Device::open(spec.device));
     cost.emplace(std::move(device));
   }
-  CostWatch* const watch = cost ? &*cost : nullptr;
-  const TaskSpec task = task_of(spec);
-  if (spec.split)
-    return with_communicator({task, id, rank, size, sink}, bench_options(spec, sink), nullptr,
-                             [&](runtime::Communicator& communicator) {
-                               return run_in_group(spec, communicator, sink);
-                             });
-  return with_communicator({task, id, rank, size, sink}, bench_options(spec, sink), watch,
+  CostWatch* const watch = cost && !spec.split ? &*cost : nullptr;
+  return with_communicator(context, bench_options(spec, sink), watch,
                            [&](runtime::Communicator& communicator) -> Status {
-                             return spec.soak ? Soak(spec, communicator, sink).run()
-                                              : BenchRun(spec, communicator, sink, watch).run();
+                             if (spec.split) return run_in_group(spec, communicator, out);
+                             return spec.soak ? Soak(spec, communicator, out).run()
+                                              : BenchRun(spec, communicator, out, watch).run();
                            });
 }
 

@@ -45,11 +45,11 @@ constexpr int64_t kMostSettling = 100'000;
 
 }  // namespace
 
-BenchRun::BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, BenchSink& sink,
+BenchRun::BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, BenchOut& out,
                    CostWatch* own_cost, Together* together, const Continued* continued)
     : spec_(spec),
       communicator_(communicator),
-      sink_(together != nullptr ? together->own_sink() : sink),
+      out_(together != nullptr ? together->own_out() : out),
       timeout_s_(op_timeout(spec)),
       together_(together),
       continued_(continued),
@@ -127,9 +127,9 @@ Status BenchRun::run() {
   COLL_TRY(together_ ? together_->barrier() : Status());  // buffers may take long to make
   if (!continued_)
     COLL_TRY(
-        send_header(spec_, facts, everyone(), together_ ? together_->sink() : sink_, patience()));
+        send_header(spec_, facts, everyone(), together_ ? together_->out() : out_, patience()));
   barrier_.emplace(communicator_, stream_, timeout_s_, together_);
-  sink_.phase(communicator_.rank(), "measure");
+  out_.task.phase(everyone().rank(), "measure");
   const base::HostLoad load_before = base::host_load();
   const std::vector<int> roots = all_roots();
   std::vector<DataType> types = spec_.types;
@@ -231,8 +231,8 @@ Status BenchRun::combination(RowKey key, const std::vector<uint64_t>& all,
     }
     asked_ = asked;
     key.size = size_point(key.collective, asked, communicator_.size(), size);
-    if (communicator_.rank() == 0)
-      sink_.progress(
+    if (everyone().rank() == 0)
+      out_.task.progress(
           format("{}, {} of {}", human_bytes(key.size.bytes), rows_done_ + 1, rows_total_));
     COLL_TRY_IN(row(key), format("{} of {} bytes", name_of(key.collective), key.size.bytes));
     ++rows_done_;
@@ -451,7 +451,7 @@ Status BenchRun::report_row(const RowKey& key, const Half& out_of_place, const H
     if (!reader.ok() || !reader.at_end())
       return Error{ErrorCode::defect, "a rank's times have the wrong length"};
   }
-  if (communicator_.rank() == 0 || sink_.every_rank()) {
+  if (communicator_.rank() == 0 || out_.every_rank) {
     COLL_ASSIGN(BenchRow row, described(key));
     Timing* timings[2] = {&row.out_of_place, &row.in_place};
     for (int h = 0; h < 2; ++h) {
@@ -460,7 +460,7 @@ Status BenchRun::report_row(const RowKey& key, const Half& out_of_place, const H
       row.warmup = std::max(row.warmup, halves[h]->warmed);
       if (checked) timings[h]->wrong = int64_t(wrong[h]);
     }
-    sink_.row(row);
+    COLL_TRY(out_.on(row));
   }
   if (trace_) COLL_TRY(report_trace());
   if (wrong[0] != 0) COLL_TRY(explain(key, false, out_of_place.check));
@@ -482,8 +482,7 @@ Status BenchRun::report_trace() {
   for (const transport::PeerInfo& peer : communicator_.peers()) hosts.push_back(peer.host_hash);
   if (trace_origin_ns_ == 0 && !ranks[0].operations.empty())
     trace_origin_ns_ = ranks[0].operations[0].start_ns;
-  sink_.trace(merged_trace(ranks, hosts, trace_origin_ns_));
-  return {};
+  return out_.on(merged_trace(ranks, hosts, trace_origin_ns_));
 }
 
 // The row without its times: what ran.
@@ -531,7 +530,7 @@ Result<BenchRow> BenchRun::described(const RowKey& key) {
 
 Status BenchRun::explain(const RowKey& key, bool in_place, const CheckResult& check) {
   if (++explained_ > kMaxExplained) return {};
-  if (communicator_.rank() == 0) sink_.progress("wrong data: looking for where it came from");
+  if (everyone().rank() == 0) out_.task.progress("wrong data: looking for where it came from");
   const Place place = place_of(key);
   const RunBuffers buffers = place_buffers(key, place, in_place, input_, output_);
   COLL_ASSIGN(const std::vector<DataFault> faults,
@@ -541,7 +540,7 @@ Status BenchRun::explain(const RowKey& key, bool in_place, const CheckResult& ch
         format(" ({} {}{} of {}{})", name_of(key.collective), kernels::name_of(key.type),
                has_op(key.collective) ? format(" {}", kernels::name_of(key.op)) : "",
                human_bytes(key.size.bytes), in_place ? ", in place" : "");
-    sink_.fault(fault);
+    COLL_TRY(out_.on(fault));
   }
   return {};
 }

@@ -28,7 +28,7 @@ class BenchRun {
   // `own_cost`: counts since before the communicator was made, paused; null: nobody wants to know.
   // `together`: the communicator is a group's, which keeps step with the others; its sink is used.
   // `continued`: rows that are done, and those of a root that is lost, are left out.
-  BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, BenchSink& sink,
+  BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, BenchOut& out,
            CostWatch* own_cost = nullptr, Together* together = nullptr,
            const Continued* continued = nullptr);
   Status run();
@@ -88,7 +88,7 @@ class BenchRun {
 
   const BenchSpec& spec_;
   runtime::Communicator& communicator_;
-  BenchSink& sink_;
+  BenchOut& out_;
   double timeout_s_;
   Together* const together_;          // null: no groups
   const Continued* const continued_;  // null: no others were lost before

@@ -98,7 +98,7 @@ Status BenchRun::set_up_versus(const std::vector<uint64_t>& sizes) {
     COLL_TRY(once->wait());
     own_cost_ = cost_watch_->done();
   }
-  sink_.phase(communicator_.rank(), format("start {}", kRivalNames[int(spec_.rival)]));
+  out_.task.phase(everyone().rank(), format("start {}", kRivalNames[int(spec_.rival)]));
   const Versus::Options options{spec_.versus, timeout_s_};
   if (spec_.rival == Rival::mpi) {
     COLL_ASSIGN(versus_, versus_mpi(options, communicator_));
@@ -126,7 +126,7 @@ Status BenchRun::say_at_the_end(const base::HostLoad& load_before) {
     mine.own_cost = own_cost_;
     if (mine.own_cost) mine.own_cost->buffer_bytes = communicator_.device_bytes();
   }
-  return send_closing(mine, std::move(closing), everyone(), together_ ? together_->sink() : sink_,
+  return send_closing(mine, std::move(closing), everyone(), together_ ? together_->out() : out_,
                       patience());
 }
 

@@ -41,10 +41,10 @@ uint64_t SeededNumbers::next() {
   return mix(std::exchange(state_, state_ + kMixStep));
 }
 
-Soak::Soak(const BenchSpec& spec, Communicator& communicator, BenchSink& sink)
+Soak::Soak(const BenchSpec& spec, Communicator& communicator, BenchOut& out)
     : spec_(spec),
       communicator_(communicator),
-      sink_(sink),
+      out_(out),
       numbers_(spec.soak_seed),
       windows_(communicator) {
   for (int i = 0; i < kStreams; ++i)
@@ -243,8 +243,8 @@ Status Soak::run() {
   const auto device = communicator_.device();
   const std::string clocks = device ? ClockWatch(device->facts().bus_id).at_first() : "";
   const HeaderFacts facts{.versus = "", .clocks = clocks, .window_bytes = windows_.bytes()};
-  COLL_TRY(send_header(spec_, facts, communicator_, sink_, patience()));
-  sink_.phase(communicator_.rank(), "measure");
+  COLL_TRY(send_header(spec_, facts, communicator_, out_, patience()));
+  out_.task.phase(communicator_.rank(), "measure");
   uint64_t told = 0;
   for (uint64_t batches = 0; done_ < uint64_t(spec_.soak_operations); ++batches) {
     if (batches % kSameChoices == 0) COLL_TRY(draw_choices());
@@ -255,7 +255,7 @@ Status Soak::run() {
     done_ += batch.size();
     if (communicator_.rank() == 0 && done_ / kTold != told) {
       told = done_ / kTold;
-      sink_.progress(format("{} of {} operations", done_, spec_.soak_operations));
+      out_.task.progress(format("{} of {} operations", done_, spec_.soak_operations));
     }
   }
   return windows_.give_back(patience());

@@ -29,7 +29,7 @@ class SeededNumbers {
 
 class Soak {
  public:
-  Soak(const BenchSpec& spec, runtime::Communicator& communicator, BenchSink& sink);
+  Soak(const BenchSpec& spec, runtime::Communicator& communicator, BenchOut& out);
   // Error bad_data: the operation that came out wrong, in words, with the seed.
   Status run();
 
@@ -67,7 +67,7 @@ class Soak {
 
   const BenchSpec& spec_;
   runtime::Communicator& communicator_;
-  BenchSink& sink_;
+  BenchOut& out_;
   SeededNumbers numbers_;
   std::vector<Pair> pairs_;
   BenchWindows windows_;

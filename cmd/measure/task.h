@@ -4,6 +4,7 @@
 // task by name. Threads: values; a sink is called by one thread at a time.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -86,6 +87,26 @@ class TaskSink {
   virtual uint64_t done() const { return 0; }
   virtual std::vector<std::vector<int>> groups() const { return {}; }
   virtual void shrunk(const Shrunk&) {}
+};
+
+// Of a task that says all in one record: keeps the last.
+class LastRecord : public TaskSink {
+ public:
+  using Tell = std::function<void(const std::string&)>;
+  // `progress`: gets what is for people; may be empty.
+  explicit LastRecord(Tell progress = nullptr) : progress_(std::move(progress)) {}
+  Status record(const std::string& json) override {
+    text = json;
+    return {};
+  }
+  void progress(const std::string& what) override {
+    if (progress_) progress_(what);
+  }
+  void phase(int, const std::string&) override {}
+  std::string text;
+
+ private:
+  Tell progress_;
 };
 
 struct RankTask;

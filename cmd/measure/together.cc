@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "base/format.h"
-#include "cmd/measure/job_numbers.h"
 #include "runtime/communicator/members.h"
 
 namespace collctl::cmd {
@@ -17,38 +16,44 @@ constexpr uint32_t kMostRecords = 1 << 10, kMostRecordBytes = 1 << 24;
 // A stretch may take so many times what its first operation has let expect.
 constexpr double kSlower = 4;
 
-// The row and the faults of one group.
-class OneGroup : public BenchSink {
- public:
-  void header(const BenchHeader&) override {}
-  void row(const BenchRow& row) override { rows.push_back(row); }
-  void closing(const BenchClosing&) override {}
-  void fault(const DataFault& fault) override { faults.push_back(fault); }
-  void progress(const std::string&) override {}
-  void phase(int, const std::string&) override {}
+void renumber(const std::vector<int>&, BenchHeader&) {}
+void renumber(const std::vector<int>&, BenchTrace&) {}
 
-  std::vector<BenchRow> rows;
-  std::vector<DataFault> faults;
-};
+void renumber(const std::vector<int>& members, BenchRow& row) {
+  for (Timing* timing : {&row.out_of_place, &row.in_place})
+    timing->slowest_rank = in_numbers_of(members, timing->slowest_rank);
+}
+
+void renumber(const std::vector<int>& members, DataFault& fault) {
+  fault.message = in_numbers_of(members, fault.message);
+  fault.rank = in_numbers_of(members, fault.rank);
+  fault.peer = in_numbers_of(members, fault.peer);
+  for (DataFault::Hop& hop : fault.hops)
+    hop = {in_numbers_of(members, hop.from), in_numbers_of(members, hop.to)};
+}
+
+void renumber(const std::vector<int>& members, BenchClosing& closing) {
+  for (ThrottledGpu& gpu : closing.throttled) gpu.rank = in_numbers_of(members, gpu.rank);
+}
 
 }  // namespace
 
-void Together::GroupSink::progress(const std::string& text) {
-  if (together_.whole_.rank() == 0) together_.sink_.progress(text);
-}
-
-void Together::GroupSink::phase(int, const std::string& name) {
-  together_.sink_.phase(together_.whole_.rank(), name);
+void in_job_numbers(const std::vector<int>& members, BenchRecord& record) {
+  std::visit([&](auto& r) { renumber(members, r); }, record);
 }
 
 Together::Together(runtime::Communicator& whole, runtime::Communicator& group, const Groups& groups,
-                   BenchSink& sink, double timeout_s, const Continued* continued)
+                   BenchOut& out, double timeout_s, const Continued* continued)
     : whole_(whole),
       group_(group),
       groups_(groups),
       mine_(group_of(groups, whole.rank())),
-      sink_(sink),
-      own_sink_(*this),
+      out_(out),
+      own_out_{out.task,
+               [this](const BenchRecord& record) {
+                 records_.push_back(encode_record(record));
+                 return Status();
+               }},
       timeout_s_(timeout_s),
       continued_(continued),
       stream_(whole),
@@ -100,42 +105,45 @@ Status Together::probe(Timed& timed, int operations) {
 
 Status Together::hand_over() {
   ByteWriter writer;
-  const std::vector<std::string> records = own_sink_.take();
+  const std::vector<std::string> records = std::exchange(records_, {});
   writer.put(uint32_t(records.size()));
   for (const std::string& record : records) writer.put_string(record);
   COLL_ASSIGN(const auto all, gather(writer.bytes()));
-  if (whole_.rank() != 0 && !sink_.every_rank()) return {};
-  std::vector<OneGroup> groups(groups_.size());
+  if (whole_.rank() != 0 && !out_.every_rank) return {};
+  struct OfGroup {
+    std::vector<BenchRow> rows;
+    std::vector<DataFault> faults;
+    double time_us() const { return rows.empty() ? -1 : rows[0].first_timing().time_us; }
+  };
+  std::vector<OfGroup> groups(groups_.size());
   for (size_t g = 0; g < groups.size(); ++g)
     for (const int rank : groups_[g]) {
       ByteReader reader(all[size_t(rank)]);
       const auto count = std::min(reader.get<uint32_t>(), kMostRecords);
-      for (uint32_t i = 0; i < count && reader.ok(); ++i)
-        COLL_TRY(deliver_record(reader.get_string(kMostRecordBytes), groups[g]));
+      for (uint32_t i = 0; i < count && reader.ok(); ++i) {
+        COLL_ASSIGN(BenchRecord record, decode_record(reader.get_string(kMostRecordBytes)));
+        in_job_numbers(groups_[g], record);
+        if (auto* row = std::get_if<BenchRow>(&record)) groups[g].rows.push_back(std::move(*row));
+        if (auto* fault = std::get_if<DataFault>(&record))
+          groups[g].faults.push_back(std::move(*fault));
+      }
       if (!reader.ok() || !reader.at_end())
         return of_whole(
             Status(Error(ErrorCode::defect, format("what rank {} hands over is cut short", rank))));
     }
-  const auto time_of = [](const OneGroup& group) {
-    return group.rows.empty() ? -1 : group.rows[0].first_timing().time_us;
-  };
-  const auto slowest = std::max_element(
-      groups.begin(), groups.end(),
-      [&](const OneGroup& a, const OneGroup& b) { return time_of(a) < time_of(b); });
+  const auto slowest = std::ranges::max_element(groups, {}, &OfGroup::time_us);
   for (size_t g = 0; g < groups.size(); ++g) {
     for (BenchRow& row : groups[g].rows) {
-      in_job_numbers(groups_[g], row);
       row.group = int(g);
       row.group_ranks = int(groups_[g].size());
       if (continued_ != nullptr && groups_[g].size() < continued_->groups[g].size())
         row.ranks = row.group_ranks;
       row.slowest_group = groups.size() > 1 && &groups[g] == &*slowest;
-      sink_.row(row);
+      COLL_TRY(out_.on(std::move(row)));
     }
     for (DataFault& fault : groups[g].faults) {
-      in_job_numbers(groups_[g], fault);
       fault.message = format("{}: {}", group_name(int(g), groups_[g]), fault.message);
-      sink_.fault(fault);
+      COLL_TRY(out_.on(std::move(fault)));
     }
   }
   return {};

@@ -19,13 +19,13 @@ namespace collctl::cmd {
 class Together {
  public:
   Together(runtime::Communicator& whole, runtime::Communicator& group, const Groups& groups,
-           BenchSink& sink, double timeout_s, const Continued* continued = nullptr);
+           BenchOut& out, double timeout_s, const Continued* continued = nullptr);
 
   runtime::Communicator& whole() { return whole_; }
   const Groups& groups() const { return groups_; }
-  BenchSink& sink() { return sink_; }          // the job's
-  BenchSink& own_sink() { return own_sink_; }  // this group's: keeps what hand_over() delivers
-  int largest() const;                         // ranks of the largest group
+  BenchOut& out() { return out_; }          // the job's
+  BenchOut& own_out() { return own_out_; }  // this group's: keeps what hand_over() delivers
+  int largest() const;                      // ranks of the largest group
 
   // What every rank brought, by the job's numbers.
   Result<std::vector<Bytes>> gather(ByteView mine);
@@ -41,22 +41,6 @@ class Together {
   Error told(Error error) const;
 
  private:
-  class GroupSink : public BenchSink {
-   public:
-    explicit GroupSink(Together& together) : together_(together) {}
-    void header(const BenchHeader&) override {}
-    void row(const BenchRow& row) override { records_.push_back(encode_record(row)); }
-    void closing(const BenchClosing&) override {}
-    void fault(const DataFault& fault) override { records_.push_back(encode_record(fault)); }
-    void progress(const std::string& text) override;
-    void phase(int, const std::string& name) override;
-    std::vector<std::string> take() { return std::exchange(records_, {}); }
-
-   private:
-    Together& together_;
-    std::vector<std::string> records_;
-  };
-
   Deadline patience() const;
   template <class T>
   Result<T> of_whole(Result<T> result);
@@ -64,8 +48,9 @@ class Together {
   runtime::Communicator &whole_, &group_;
   const Groups& groups_;
   const int mine_;
-  BenchSink& sink_;
-  GroupSink own_sink_;
+  BenchOut& out_;
+  BenchOut own_out_;
+  std::vector<std::string> records_;
   const double timeout_s_;
   const Continued* const continued_;
   double slowest_s_ = 0;  // what is expected of the slowest group until the next meeting
@@ -73,5 +58,18 @@ class Together {
   runtime::Stream stream_;  // of the whole
   StreamBarrier at_once_;
 };
+
+// One rank's part in a run of groups (--split): which group it is in, the group's communicator, and
+// the BenchRun over it. Called by bench_rank on the rank's thread. All ranks of the job together:
+// what fails in one group ends all of them; its error comes back in the job's numbers of ranks, and
+// the whole has been told. `continued`: the whole is of those that are left, and the groups are
+// what is left of them.
+Status run_in_group(const BenchSpec& spec, runtime::Communicator& whole, BenchOut& out,
+                    const Continued* continued = nullptr);
+
+// A record of a communicator that numbers its ranks anew (of a group, or of those that others have
+// left alone), in the job's numbers: people know ranks by these. members[r]: the number in the job
+// of its rank r. Pure.
+void in_job_numbers(const std::vector<int>& members, BenchRecord& record);
 
 }  // namespace collctl::cmd

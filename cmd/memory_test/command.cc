@@ -4,21 +4,6 @@
 #include "cmd/memory_test/memory_test.h"
 
 namespace collctl::cmd {
-namespace {
-
-class MemorySink : public TaskSink {
- public:
-  Status record(const std::string& json) override {
-    text = json;
-    return {};
-  }
-  void progress(const std::string&) override {}
-  void phase(int, const std::string&) override {}
-  std::string text;
-};
-
-}  // namespace
-
 Result<int> memory_command(const ParsedLine& given, Console& console) {
   COLL_TRY(base::check_knobs());
   ParsedLine line = given;
@@ -29,7 +14,7 @@ Result<int> memory_command(const ParsedLine& given, Console& console) {
   // It opens the GPUs by itself, one after the other.
   TaskSpec task{.task = &kMemoryTask, .settings = {}, .options = "{}"};
   task.settings.device_request = DeviceRequest::cpu;
-  MemorySink sink;
+  LastRecord sink;
   const JobOutcome outcome = run_task_job(launch, task, sink);
   if (outcome.error) return *outcome.error;
   COLL_ASSIGN(const MemoryReport report, read_memory(sink.text));

@@ -1,6 +1,6 @@
 // --on-loss shrink, on ranks: what is left of a measurement is done by those that are left, and
 // told in the job's numbers.
-#include "cmd/measure/job_numbers.h"
+#include "cmd/measure/together.h"
 #include "tests/unit/cmd/measure/bench_ranks.h"
 
 namespace measure_continued_tests {
@@ -108,13 +108,15 @@ TEST_CASE("records are told in the job's numbers", "[bench]") {
   BenchRow row;
   row.out_of_place.slowest_rank = 1;
   row.in_place.slowest_rank = -1;
-  in_job_numbers(members, row);
-  CHECK(row.out_of_place.slowest_rank == 4);
-  CHECK(row.in_place.slowest_rank == -1);
+  BenchRecord record = row;
+  in_job_numbers(members, record);
+  CHECK(std::get<BenchRow>(record).out_of_place.slowest_rank == 4);
+  CHECK(std::get<BenchRow>(record).in_place.slowest_rank == -1);
   BenchClosing closing;
   closing.throttled = {{{HostId{0}, "a"}, "0000:10:00.0", 2, 0, "heat"}};
-  in_job_numbers(members, closing);
-  CHECK(closing.throttled[0].rank == 7);
+  record = closing;
+  in_job_numbers(members, record);
+  CHECK(std::get<BenchClosing>(record).throttled[0].rank == 7);
 }
 
 }  // namespace measure_continued_tests
