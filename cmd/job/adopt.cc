@@ -6,7 +6,7 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
-#include "cmd/job/modes.h"
+#include "cmd/job/loop.h"
 #include "launcher/adopt/pmi1.h"
 #include "launcher/adopt/pmix.h"
 

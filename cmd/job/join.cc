@@ -10,7 +10,7 @@
 #include "base/thrown.h"
 #include "cmd/job/config.h"
 #include "cmd/job/interrupt.h"
-#include "cmd/job/modes.h"
+#include "cmd/job/loop.h"
 #include "cmd/job/threads.h"
 #include "cmd/job/token.h"
 #include "cmd/measure/abort_scope.h"

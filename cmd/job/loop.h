@@ -1,20 +1,47 @@
-// The loop of every job: its ranks, wherever they run (launcher::RankGroup), from their start to
-// the end of the last. It handles events, signals, deadlines, who asks for the status, and a host
-// that is lost; what ranks say, and whose fault a failure is, a policy decides (TaskJob,
-// ProgramJob: derived classes). Threads: one, which made the job.
+// What the files of a job share: its loop, what it takes from its process, the ways to run one, and
+// small common things. Used by cmd/job only.
 #pragma once
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cmd/job/inquiry.h"
-#include "cmd/job/last_words.h"
-#include "cmd/job/modes.h"
+#include "cmd/job/interrupt.h"
+#include "cmd/job/rank_output.h"
 #include "cmd/job/root_cause.h"
 #include "cmd/job/start.h"
+#include "cmd/job/status_door.h"
 
 namespace collctl::cmd {
 
+// A job takes these from the process that launches it; the simulation (tests/sim) has others.
+struct JobGround {
+  Signals& signals;
+  std::function<Result<std::unique_ptr<Door>>()> open_door;  // a null one: nobody can ask
+};
+inline Result<std::unique_ptr<Door>> no_door() {
+  return std::unique_ptr<Door>();
+}
+using StartRanks = std::function<Result<StartedJob>(std::vector<HostEnd>& hosts)>;
+// A task on the ranks that `start` starts (run.cc).
+JobOutcome run_ranks(const LaunchOptions& options, const TaskSpec& spec, TaskSink& sink,
+                     const JobGround& ground, const StartRanks& start);
+// One rank of a foreign job (join.cc).
+JobOutcome run_joined(const LaunchOptions& options, const TaskSpec& spec, TaskSink& sink);
+
+// The engine's key-value store, by its variables (adopt.cc).
+Result<std::unique_ptr<launcher::KeyValueStore>> open_store(launcher::RendezvousKind kind,
+                                                            Deadline deadline);
+
+int exit_code_of(const std::optional<Error>& error);
+JobOutcome failed_outcome(Error error);
+
+// The loop of every job: its ranks, wherever they run (launcher::RankGroup), from their start to
+// the end of the last. It handles events, signals, deadlines, who asks for the status, and a host
+// that is lost; what ranks say, and whose fault a failure is, a policy decides (TaskJob,
+// ProgramJob: derived classes). Threads: one, which made the job.
 class JobLoop {
  public:
   virtual ~JobLoop() = default;

@@ -1,12 +1,13 @@
 // The present communicator of a running job: all its ranks, or with --on-loss shrink those that are
 // left after a loss. A rank that has lost one is told to leave it; who goes on is decided when all
-// have left (regroup.h) and told to each. For the job's loop alone.
+// have left, and told to each. The decision is a pure function, and the job's alone: ranks do as
+// they are told. For the job's loop alone.
 #pragma once
 #include <optional>
 #include <vector>
 
 #include "cmd/job/config.h"
-#include "cmd/job/regroup.h"
+#include "cmd/job/root_cause.h"
 #include "launcher/local/rank_group.h"
 
 namespace collctl::cmd {
@@ -14,6 +15,20 @@ namespace collctl::cmd {
 // A frame to a rank that reads. One that is gone is no error here: the job's loop notices it, with
 // the reason.
 Status tell(launcher::RankGroup& job, int rank, launcher::FrameType type, ByteView payload);
+
+// Whether the decision can be made: each member has left the communicator or has ended. After
+// `settled` nobody waits for one that is stopped, either.
+bool all_are_heard(const std::vector<RankFacts>& ranks, const std::vector<int>& members,
+                   bool settled);
+
+struct Regrouped {
+  std::vector<int> left;        // ascending
+  std::vector<LostRanks> lost;  // those of one host that went with it are one
+};
+// Judges `members`, as far as they have been heard. One that ended in order is neither left nor
+// lost. Nobody is lost: what broke lies between ranks that are all there, and leaving out one would
+// be a guess.
+Regrouped regrouped(const std::vector<RankFacts>& ranks, const std::vector<int>& members);
 
 class Members {
  public:

@@ -8,13 +8,16 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <map>
 
 #include "base/format.h"
+#include "base/log.h"
 #include "base/own_file.h"
 
 namespace collctl::cmd {
 namespace {
+
+constexpr size_t kLastLines = 5;
+constexpr size_t kMostOfLine = 400;
 
 constexpr int64_t kLogMs = 200;  // for the reader of the ranks' log, each line
 
@@ -58,6 +61,23 @@ std::string ranges(const std::vector<int>& ranks) {
 }
 
 }  // namespace
+
+void LastWords::add(const launcher::Event& line) {
+  if (!line.is_stderr || line.line.empty()) return;
+  // Whoever knocks at a rank's door must not drown what the rank itself has to say.
+  if (line.line.find(base::kOfStrangers) != std::string::npos) return;
+  std::deque<std::string>& mine = lines_[line.rank];
+  mine.push_back(line.line.substr(0, kMostOfLine));
+  if (mine.size() > kLastLines) mine.pop_front();
+}
+
+std::string LastWords::of(int rank) const {
+  const auto found = lines_.find(rank);
+  if (found == lines_.end()) return {};
+  std::string text = "its last lines on standard error:";
+  for (const std::string& line : found->second) text += "\n  " + line;
+  return text;
+}
 
 void forward_line(const launcher::Event& event, const std::string& tag) {
   static std::atomic<size_t> dropped{0};

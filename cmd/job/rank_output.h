@@ -1,10 +1,10 @@
-// The output of program ranks on its way out: to our standard output and error by whole lines, with
-// tags or grouped at the end, or to one file per rank. Used by the program job, on its thread. What
-// cannot be written now is kept, up to kKeepBytes; then the job stops reading, which holds the
-// ranks back through their pipes. The files are the object's, the standard streams are not.
+// The output of ranks on its way out: the log of ranks of ours, the last words of each, and all
+// that program ranks write. Used by the jobs, on their thread.
 #pragma once
 #include <poll.h>
 
+#include <deque>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,6 +14,17 @@
 #include "launcher/local/local.h"
 
 namespace collctl::cmd {
+
+// The last lines that each rank wrote on its standard error, for the error that names it.
+class LastWords {
+ public:
+  void add(const launcher::Event& line);
+  // A hint's worth of them: "its last lines on standard error:\n  ..."; empty when there are none.
+  std::string of(int rank) const;
+
+ private:
+  std::map<int, std::deque<std::string>> lines_;
+};
 
 struct OutputPolicy {
   bool tag = false;
@@ -29,6 +40,10 @@ void forward_line(const launcher::Event& event, const std::string& tag);
 // "[2 node02] ", or "[2] " where all ranks are on one host (an empty name).
 std::string rank_tag(int rank, const std::string& host);
 
+// To our standard output and error by whole lines, with tags or grouped at the end, or to one file
+// per rank. What cannot be written now is kept, up to kKeepBytes; then the job stops reading, which
+// holds the ranks back through their pipes. The files are the object's, the standard streams are
+// not.
 class RankOutput {
  public:
   static constexpr size_t kKeepBytes = 1 << 20;

@@ -1,10 +1,36 @@
 #include "cmd/measure/task.h"
 
+#include "base/env.h"
 #include "base/format.h"
 #include "base/record.h"
-#include "cmd/measure/topology_dump.h"
+#include "base/whole_file.h"
+#include "cmd/text/file.h"
+#include "topology/detect/discover.h"
+#include "topology/detect/reader.h"
+#include "topology/xml/topo_file.h"
+#include "topology/xml/xml.h"
 
 namespace collctl::cmd {
+namespace {
+
+// What is detected here, completed by TOPO_FILE, as NCCL writes it: when TOPO_DUMP_FILE is set and
+// `rank` is TOPO_DUMP_FILE_RANK. Errors: unavailable: the file cannot be written; usage: TOPO_FILE
+// is no topology file, or a knob has no legal value.
+Status dump_topology(int rank) {
+  const base::KnobValue file = base::knob_value(base::KnobId::topo_dump_file);
+  if (file.text.empty()) return {};
+  COLL_ASSIGN(const int64_t writer, base::knob_int(base::KnobId::topo_dump_file_rank));
+  if (writer != rank) return {};
+  COLL_TRY_IN(check_writable(file.text), file.origin);
+  topology::Reader reader = topology::live_reader();
+  topology::Detected here = discover(reader);
+  COLL_TRY(topology::complete_by_topo_file(here.system, here.findings));
+  COLL_TRY_IN(base::write_file_atomically(file.text, topology::write_xml(here.system)),
+              file.origin);
+  return {};
+}
+
+}  // namespace
 
 void fields(Record& io, RankSettings& settings) {
   io.number("device_request", settings.device_request, int(DeviceRequest::automatic) + 1);

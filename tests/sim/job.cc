@@ -8,7 +8,7 @@
 #include <deque>
 
 #include "base/format.h"
-#include "cmd/job/modes.h"
+#include "cmd/job/loop.h"
 #include "cmd/job/start.h"
 #include "tests/sim/hosts.h"
 #include "tests/sim/team.h"

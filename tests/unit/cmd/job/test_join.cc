@@ -1,6 +1,6 @@
 // A rank that somebody else has started, in this process.
 #include "base/env.h"
-#include "cmd/job/modes.h"
+#include "cmd/job/loop.h"
 #include "tests/fake_drivers/mpi_control.h"
 #include "tests/unit/cmd/measure/bench_ranks.h"
 

@@ -1,4 +1,4 @@
-#include "cmd/job/last_words.h"
+#include "cmd/job/rank_output.h"
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // --on-loss shrink: who goes on, who is lost and why; what survivors are told.
-#include "cmd/job/regroup.h"
+#include "cmd/job/members.h"
 
 #include <signal.h>
 
