@@ -141,7 +141,7 @@ kill -STOP "${pids[2]}" # the others are within an operation then
 await -of "$launcher" status "$launcher" '"waiters":\[0,1\]'
 kill -TSTP $launcher
 await proc 0 "^($launcher|${pids[0]}|${pids[1]}|${pids[2]}) [0-9]+ T" 4
-sleep 9 # time is what is tested
+sleep 9 # time is what is tested: longer than an operation may take
 kill -CONT $launcher
 await -of "$launcher" moves "$launcher" 1
 touch "$work/enough"
