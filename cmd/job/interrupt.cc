@@ -14,7 +14,7 @@
 namespace collctl::cmd {
 namespace {
 
-// What the handler may touch.
+// The handler may touch these.
 std::atomic<int> g_write_fd{-1};
 std::atomic<bool> g_is_to_stop{false};  // by SIGTSTP, with no SIGCONT since
 

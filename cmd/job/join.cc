@@ -177,7 +177,7 @@ void wait_for_rank_0(const Address& root, Deadline deadline) {
   }
 }
 
-// Whoever leaves without it is taken for lost by MPI's launcher. After a failure others may be
+// A rank that leaves without it is taken for lost by MPI's launcher. After a failure others may be
 // gone.
 void end_mpi(const LaunchOptions& options, const Status& status) {
   MpiWorld* const world = options.meet_in_mpi ? MpiWorld::running() : nullptr;
@@ -207,9 +207,9 @@ void tell_late_ranks(const runtime::BootstrapRoot& root, const Error& why) {
     root.await_told(Deadline::after_seconds(kDeclineSeconds), start_cancel()->word());
 }
 
-// What outlives the rank's thread, or begins before it.
+// State that outlives the rank's thread, or begins before it.
 struct Joined {
-  // What is left for declining where the start took all other descriptors.
+  // Kept for declining where the start took all other descriptors.
   base::Fd spare{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
   Address root;                                      // from when it is found
   std::shared_ptr<runtime::BootstrapRoot> own_root;  // rank 0's: until the report is out

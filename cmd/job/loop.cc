@@ -169,7 +169,7 @@ std::string JobLoop::overdue() const {
   return format("the job did not end within {} s (--timeout): ", options_.timeout_s);
 }
 
-// Whoever is left has said what it knows, or is stopped and cannot.
+// Each rank that is left has said what it knows, or is stopped and cannot.
 bool JobLoop::nobody_left_to_hear() const {
   return std::all_of(ranks_.begin(), ranks_.end(), [&](const RankFacts& r) {
     if (r.exited || r.end.error) return true;

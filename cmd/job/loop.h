@@ -1,4 +1,4 @@
-// What the files of a job share: its loop, what it takes from its process, the ways to run one, and
+// Shared by the files of a job: its loop, what it takes from its process, the ways to run one, and
 // small common things. Used by cmd/job only.
 #pragma once
 #include <functional>

@@ -64,7 +64,7 @@ std::string ranges(const std::vector<int>& ranks) {
 
 void LastWords::add(const launcher::Event& line) {
   if (!line.is_stderr || line.line.empty()) return;
-  // Whoever knocks at a rank's door must not drown what the rank itself has to say.
+  // Those who knock at a rank's door must not drown what the rank itself has to say.
   if (line.line.find(base::kOfStrangers) != std::string::npos) return;
   std::deque<std::string>& mine = lines_[line.rank];
   mine.push_back(line.line.substr(0, kMostOfLine));

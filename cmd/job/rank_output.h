@@ -41,9 +41,9 @@ void forward_line(const launcher::Event& event, const std::string& tag);
 std::string rank_tag(int rank, const std::string& host);
 
 // To our standard output and error by whole lines, with tags or grouped at the end, or to one file
-// per rank. What cannot be written now is kept, up to kKeepBytes; then the job stops reading, which
-// holds the ranks back through their pipes. The files are the object's, the standard streams are
-// not.
+// per rank. Output that cannot be written now is kept, up to kKeepBytes; then the job stops
+// reading, which holds the ranks back through their pipes. The files are the object's, the standard
+// streams are not.
 class RankOutput {
  public:
   static constexpr size_t kKeepBytes = 1 << 20;

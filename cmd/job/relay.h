@@ -1,4 +1,4 @@
-// What a rank tells its job, as frames: a sink, and both ends of a relay (cmd/measure/relay.h), the
+// A rank's words to its job, as frames: a sink, and both ends of a relay (cmd/measure/relay.h), the
 // rank's over its control connection and the job's, which passes frames on. Payload of a relay's
 // frame: the other rank, then what is sent.
 #pragma once
@@ -21,7 +21,7 @@ class FrameSink : public TaskSink {
  public:
   using Send = std::function<Status(launcher::FrameType, const std::string&)>;
   explicit FrameSink(Send send) : send_(std::move(send)) {}
-  // What fails is kept for status().
+  // A failure is kept for status().
   Status record(const std::string& json) override;
   void progress(const std::string& text) override { put(launcher::FrameType::progress, text); }
   void phase(int, const std::string& name) override { put(launcher::FrameType::phase, name); }

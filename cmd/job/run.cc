@@ -307,7 +307,7 @@ void TaskJob::judge(JobOutcome& out) {
   out.error = job_error_;
   if (out.error && out.error->code != ErrorCode::deadline) return;
   const std::vector<RankFacts> known = facts();
-  // Of a job that others have started its own rank's word is all that is known here.
+  // A job that others have started is known here by the word of one rank.
   auto cause = only_ >= 0 ? known.front().end.error : root_cause(known);
   // A rank that died without a word of ours may have said why in its own way.
   if (cause && cause->rank >= 0 && size_t(cause->rank) < ranks_.size() &&

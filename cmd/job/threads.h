@@ -9,7 +9,7 @@
 
 namespace collctl::cmd {
 
-// What rank `rank` does, in its thread.
+// The work of rank `rank`, in its thread.
 using RankWork = std::function<Status(int rank, const FrameSink::Send& send)>;
 // Those ranks of `size`, all of them begun when it returns, or none. They end by what aborts the
 // tasks of this process (cmd/measure/abort_scope.h). A second signal, or one that does not end them

@@ -261,8 +261,8 @@ class BenchSink : public TaskSink {
   Status record(const std::string& json) final;
 };
 
-// What a measurement says. As text it is a JSON object with a "record" field: header, row, closing,
-// fault, trace.
+// A record of a measurement. As text it is a JSON object with a "record" field: header, row,
+// closing, fault, trace.
 using BenchRecord = std::variant<BenchHeader, BenchRow, BenchClosing, DataFault, BenchTrace>;
 std::string encode_record(const BenchRecord& record);
 Result<BenchRecord> decode_record(const std::string& text);

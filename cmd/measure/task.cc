@@ -13,9 +13,9 @@
 namespace collctl::cmd {
 namespace {
 
-// What is detected here, completed by TOPO_FILE, as NCCL writes it: when TOPO_DUMP_FILE is set and
-// `rank` is TOPO_DUMP_FILE_RANK. Errors: unavailable: the file cannot be written; usage: TOPO_FILE
-// is no topology file, or a knob has no legal value.
+// Writes what is detected here, completed by TOPO_FILE, as NCCL does: when TOPO_DUMP_FILE is set
+// and `rank` is TOPO_DUMP_FILE_RANK. Errors: unavailable: the file cannot be written; usage:
+// TOPO_FILE is no topology file, or a knob has no legal value.
 Status dump_topology(int rank) {
   const base::KnobValue file = base::knob_value(base::KnobId::topo_dump_file);
   if (file.text.empty()) return {};

@@ -89,7 +89,7 @@ class TaskSink {
   virtual void shrunk(const Shrunk&) {}
 };
 
-// Of a task that says all in one record: keeps the last.
+// For a task that says all in one record: keeps the last.
 class LastRecord : public TaskSink {
  public:
   using Tell = std::function<void(const std::string&)>;

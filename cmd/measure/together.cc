@@ -185,7 +185,7 @@ class GroupRun {
   const Continued* const continued_;  // null: no ranks were lost before
 };
 
-// What is left of the groups that began, by the numbers that their ranks have now; a group that is
+// Those left of the groups that began, by the numbers that their ranks have now; a group that is
 // lost is empty.
 Groups left_of(const Continued& continued) {
   Groups left;
@@ -226,7 +226,7 @@ Result<Groups> GroupRun::find_groups() {
   return groups_of(spec_.split, sites);
 }
 
-// What the start of the whole has left.
+// By the time that the start of the whole has left.
 Deadline GroupRun::start_deadline() const {
   const auto knob = base::knob_seconds(base::KnobId::start_timeout);
   const double all_s = spec_.start_left_s > 0      ? spec_.start_left_s
@@ -241,7 +241,7 @@ Status GroupRun::run() {
   COLL_TRY(check_groups(spec_, groups));
   COLL_ASSIGN(const std::unique_ptr<runtime::Communicator> group,
               whole_.split(group_of(groups, whole_.rank()), 0, start_deadline()));
-  // What ends the job is told in its own numbers: the group only hears that it ends.
+  // The end of the job is told in its own numbers: the group only hears that it ends.
   const auto end_group = [&](ErrorCode code) {
     group->abort(Error(code, "the job ends").because(Cause::told_to_end));
   };
@@ -266,7 +266,7 @@ Status GroupRun::run() {
     if (aborted) ran = *aborted;
     if (ran.error().awaited < 0) ran.error().awaited = awaited;
   }
-  // Whom the whole waited for at a deadline may be waiting as well.
+  // The rank that the whole waited for at a deadline may be waiting as well.
   if (ran.error().code != ErrorCode::deadline) ran = in_its_group(groups, std::move(ran.error()));
   // The whole hears of it first: a rank that leaves its group must not be taken for a lost one.
   whole_.abort(ran.error());

@@ -91,7 +91,7 @@ class SimRank : public std::enable_shared_from_this<SimRank> {
   std::vector<int> members_;
   Deadline start_by_ = Deadline::at_ns(0), connect_by_ = start_by_;
   std::optional<Error> error_, refused_;
-  // Of its clock, behind the world's, by all suspensions; and when the present one began.
+  // By how much its clock is behind the world's; and when the present suspension began.
   int64_t away_ns_ = 0;
   std::optional<int64_t> away_since_;
   struct Held {
