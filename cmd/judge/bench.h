@@ -26,7 +26,7 @@ struct BenchReport {
   std::vector<LossLine> losses = {};
   std::vector<DataFault> faults;
   std::optional<BenchClosing> closing;
-  std::vector<HostEnd> hosts;   // of a job on hosts, when it is over
+  std::vector<HostEnd> hosts;  // of a job on hosts, when it is over
   Provenance made = {};
   uint64_t trace_left_out = 0;  // operations that are not in the file of --trace
 };

@@ -206,7 +206,7 @@ struct BenchHeader {
   std::vector<LinkLine> links;
   double init_seconds = 0;
   double launch_seconds = 0;  // before that: hosts reached, ranks started; 0: not known
-  std::string note;  // e.g. "4 ranks share 2 cores"
+  std::string note;           // e.g. "4 ranks share 2 cores"
   int cuda_graph = 0, grouped = 1;
   TimeOf time_of = TimeOf::slowest;
   bool soak = false;                        // random operations, not the collective
