@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kWidth = 80;
 constexpr std::ptrdiff_t kScreen = 40;  // lines
+constexpr int kFewCommands = 3;
 // The options that most people use, where a command's do not fit on a screen.
 constexpr const char* kUsual[] = {
     "ranks",   "ranks-per-host", "env",       "timeout",   "dry-run", "hosts",  "hostfile",
@@ -70,14 +71,33 @@ std::string usual_option(const Option& option) {
   return names + wrapped(option.help, kColumn).substr(kColumn);
 }
 
+// Few other commands have it: that is why somebody asks this one. Collectives count as one.
+bool is_own(const Option& option) {
+  int others = 0;
+  bool collectives = false;
+  for (const Command& command : commands()) {
+    if (command.hidden || !applies(option, command)) continue;
+    if (command.kind == CommandKind::collective)
+      collectives = true;
+    else
+      ++others;
+  }
+  return !collectives && others <= kFewCommands;
+}
+
+// A command's own options, then those that most people use.
 std::string usual_options(const Command& command) {
-  std::string text = "\nMost used:\n";
-  for (const Option& option : options())
-    if (!option.hidden && applies(option, command) &&
-        std::find(std::begin(kUsual), std::end(kUsual), std::string_view(option.name)) !=
-            std::end(kUsual))
-      text += usual_option(option);
-  return text;
+  std::string own, usual;
+  for (const Option& option : options()) {
+    if (option.hidden || !applies(option, command)) continue;
+    if (is_own(option))
+      own += usual_option(option);
+    else if (std::find(std::begin(kUsual), std::end(kUsual), std::string_view(option.name)) !=
+             std::end(kUsual))
+      usual += usual_option(option);
+  }
+  if (own.empty()) return "\nMost used:\n" + usual;
+  return format("\nOptions of {}:\n{}\nMost used beside them:\n{}", command.name, own, usual);
 }
 
 // `only`: one group, or all when negative.
@@ -174,9 +194,7 @@ std::string command_help(const Command& command) {
       command_head(command, false) + option_list(command, false) + example_lines(command);
   if (text += "\n" + wrapped(topics, 0); fits(text)) return text;
   text = command_head(command, false) + usual_options(command) + "\n" + wrapped(topics, 0);
-  if (!command.examples.empty())
-    text += format("\nExample:\n  {}\n", command.examples.front().line);
-  return text;
+  return text + example_lines(command);
 }
 
 }  // namespace
