@@ -86,7 +86,8 @@ Result<std::string> ask_secret(const std::string& question, int stop_fd) {
     return base::errno_error(ErrorCode::unavailable, "there is no terminal to ask at", errno);
   const int64_t from = now_ns();
   const Silence silence(tty.get());
-  if (!silence.works() || !put(tty.get(), base::printable(question)))
+  // A line of progress that stands there gives way.
+  if (!silence.works() || !put(tty.get(), "\r\x1b[K" + base::printable(question)))
     return Error(ErrorCode::unavailable, "cannot ask at the terminal");
   Result<std::string> answer = read_line(tty.get(), stop_fd);
   static_cast<void>(put(tty.get(), "\n"));  // only for the eye
