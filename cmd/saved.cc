@@ -9,6 +9,7 @@
 #include "cmd/doctor/doctor.h"
 #include "cmd/judge/text.h"
 #include "cmd/rails/rails.h"
+#include "cmd/text/table.h"
 #include "cmd/window_test/window_test.h"
 
 namespace collctl::cmd {
@@ -27,7 +28,7 @@ Status fill_bench(Saved& saved, const SavedStyle& style) {
   COLL_ASSIGN(const SavedReport read, read_report(saved.document.json));
   const BenchReport& report = read.report;
   saved.document = bench_document(report, read.verdict, saved.document.json);
-  saved.text = text_header(*report.header, false);
+  saved.text = comment_lines(text_header(*report.header, false), width_of(style));
   std::string left_out;
   if (!report.spec.soak) {
     const TextTable table(report.spec, report.header->ranks,
@@ -37,7 +38,8 @@ Status fill_bench(Saved& saved, const SavedStyle& style) {
     for (const BenchRow& row : report.rows) saved.text += table.row(row);
     saved.text += variant_tables(report);
   }
-  saved.text += text_footer(report, read.verdict, style.console, left_out);
+  saved.text +=
+      comment_lines(text_footer(report, read.verdict, style.console, left_out), width_of(style));
   if (const auto& broke = read.verdict.error()) saved.text += format("#   {}\n", broke->chain());
   saved.judged.verdict = read.verdict;
   saved.judged.exit_code = read.exit_code;

@@ -84,28 +84,26 @@ std::string cell(const CheckReport& report, const SuiteResult& result, const Hos
   return warn ? "warn" : "ok";
 }
 
-std::string table(const CheckReport& report) {
-  size_t widest = 4;
-  for (const Host& host : report.hosts) widest = std::max(widest, host.name.size());
-  std::string text = format("{:<{}}", "host", widest);
-  for (const SuiteResult& result : report.suites) text += format("  {:<9}", result.suite->name);
-  text += "\n";
+std::string table(const CheckReport& report, size_t width) {
+  TextMatrix matrix{.indent = {}, .rows = {.title = "host", .left = true}};
+  for (const SuiteResult& result : report.suites)
+    matrix.columns.push_back({.title = result.suite->name, .left = true});
   size_t good = 0, folded = 0;
   for (const Host& host : report.hosts) {
-    std::string line = format("{:<{}}", host.name, widest);
-    bool plain = true;
-    for (const SuiteResult& result : report.suites) {
-      const std::string said = cell(report, result, host);
-      plain &= said == "ok" || said == "-";
-      line += format("  {:<9}", said);
-    }
+    std::vector<std::string> cells;
+    for (const SuiteResult& result : report.suites) cells.push_back(cell(report, result, host));
+    const bool plain = std::all_of(cells.begin(), cells.end(), [](const std::string& said) {
+      return said == "ok" || said == "-";
+    });
     if (plain && ++good > kMostRows) {
       ++folded;
       continue;
     }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
+    matrix.rows.cells.push_back(host.name);
+    for (size_t i = 0; i < cells.size(); ++i)
+      matrix.columns[i].cells.push_back(std::move(cells[i]));
   }
+  std::string text = matrix_text(matrix, width);
   if (folded > 0) text += format("and {} more hosts with nothing but ok\n", folded);
   return text;
 }
@@ -202,7 +200,7 @@ std::string check_text(const CheckReport& report, const Verdict& verdict, int wi
   const size_t room = size_t(std::max(width, 40));
   std::string text = format("collctl check, {}: {}, {:.1f} s\n", kCheckLevels[size_t(report.level)],
                             counted(report.hosts.size(), "host"), report.seconds);
-  text += "\n" + table(report);
+  text += "\n" + table(report, room);
   if (const std::vector<Evidence> list = evidence_of(report); !list.empty()) {
     text += "\nmeasured:\n";
     for (const Evidence& one : list)

@@ -3,11 +3,11 @@
 #include <map>
 
 #include "base/format.h"
+#include "cmd/text/hosts.h"
 
 namespace collctl::cmd {
 namespace {
 
-constexpr size_t kMostNamed = 4;
 constexpr size_t kFewest = 3;  // hosts with one reason, before it is taken for a common one
 
 // It is wrong at the launcher, however many hosts show it.
@@ -41,13 +41,12 @@ std::vector<CommonCause> common_causes(const std::vector<Unreached>& list, size_
   for (const auto& [cause, of] : by_cause) {
     const bool most = of.size() >= kFewest && 2 * of.size() > hosts;
     if (cause == Cause::unsaid || !(most || always_the_launchers(cause))) continue;
-    std::string names;
-    for (size_t i = 0; i < of.size() && i < kMostNamed; ++i)
-      names += (i == 0 ? "" : ", ") + list[of[i]].host.name;
-    if (of.size() > kMostNamed) names += format(" and {} more", of.size() - kMostNamed);
+    std::vector<std::string> names;
+    for (const size_t i : of) names.push_back(list[i].host.name);
     const Error& first = list[of.front()].error;
-    found.push_back({of, format("{} {}, {} of {} hosts ({}{}{})", words_of(cause), names, of.size(),
-                                hosts, first.chain(), first.hint.empty() ? "" : "; ", first.hint)});
+    found.push_back(
+        {of, format("{} {}, {} of {} hosts ({}{}{})", words_of(cause), folded_hosts(names),
+                    of.size(), hosts, first.chain(), first.hint.empty() ? "" : "; ", first.hint)});
   }
   return found;
 }

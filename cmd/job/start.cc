@@ -13,6 +13,7 @@
 #include "base/socket.h"
 #include "base/version.h"
 #include "cmd/job/config.h"
+#include "cmd/text/hosts.h"
 #include "kernels/cuda/launcher/launcher.h"
 #include "launcher/local/local.h"
 #include "launcher/local/rank_start.h"
@@ -23,8 +24,6 @@ namespace {
 
 using launcher::HostPhase;
 using launcher::HostPool;
-
-constexpr size_t kMostNamed = 4;  // hosts by name in the progress line
 
 Result<StartedJob> start_local(const LaunchOptions& options,
                                const std::vector<std::string>* program) {
@@ -64,10 +63,8 @@ std::string roster_line(const HostPool& pool) {
   for (int phase = 0; phase <= int(HostPhase::failed); ++phase) {
     const auto& here = names[phase];
     if (here.empty() || phase == int(HostPhase::up) || phase == int(HostPhase::left)) continue;
-    line += format("; {} {} (", here.size(), launcher::phase_name(HostPhase(phase)));
-    for (size_t i = 0; i < here.size() && i < kMostNamed; ++i)
-      line += format("{}{}", i == 0 ? "" : ", ", here[i]);
-    line += here.size() > kMostNamed ? ", ...)" : ")";
+    line += format("; {} {} ({})", here.size(), launcher::phase_name(HostPhase(phase)),
+                   folded_hosts(here));
   }
   return line;
 }
@@ -392,32 +389,25 @@ void note_progress(std::vector<HostEnd>& hosts, const launcher::RankGroup& group
 }
 
 std::optional<Error> left_out(const std::vector<HostEnd>& hosts) {
-  std::string names;
-  int count = 0;
-  for (const HostEnd& host : hosts) {
-    if (!host.error) continue;
-    ++count;
-    names += (names.empty() ? "" : ", ") + host.host.name;
-  }
-  if (count == 0) return std::nullopt;
-  return Error(ErrorCode::incomplete,
-               format("{} of {} hosts took no part: {}", count, hosts.size(), names));
+  std::vector<std::string> names;
+  for (const HostEnd& host : hosts)
+    if (host.error) names.push_back(host.host.name);
+  if (names.empty()) return std::nullopt;
+  return Error(ErrorCode::incomplete, format("{} of {} hosts took no part: {}", names.size(),
+                                             hosts.size(), folded_hosts(names)));
 }
 
 std::string idle_hosts_note(const std::vector<HostEnd>& hosts, int ranks) {
-  std::string names;
-  size_t idle = 0;
-  for (const HostEnd& host : hosts) {
-    if (!host.ranks.empty() || host.error) continue;  // those left out have a note of their own
-    if (++idle <= kMostNamed) names += (idle == 1 ? "" : ", ") + host.host.name;
-  }
-  if (idle == 0) return "";
+  std::vector<std::string> idle;  // those left out have a note of their own
+  for (const HostEnd& host : hosts)
+    if (host.ranks.empty() && !host.error) idle.push_back(host.host.name);
+  if (idle.empty()) return "";
   const int all = int(hosts.size());
   std::string spread = "--map-by host";
   if (ranks < all) spread = format("-n {} --map-by host", all);
   if (ranks >= all && ranks % all == 0) spread += format(" or -N {}", ranks / all);
-  return format("no ranks on {} of {} hosts: {}{}; {} puts some on every host", idle, all, names,
-                idle > kMostNamed ? ", ..." : "", spread);
+  return format("no ranks on {} of {} hosts: {}; {} puts some on every host", idle.size(), all,
+                folded_hosts(idle), spread);
 }
 
 void forward_talk(launcher::RemoteJob& job, const LaunchOptions& options) {

@@ -11,6 +11,7 @@
 #include "cmd/report/document_file.h"
 #include "cmd/report/options.h"
 #include "cmd/text/sizes.h"
+#include "cmd/text/table.h"
 
 namespace collctl::cmd {
 Reporter::Reporter(Console& console, OutputOptions output, BenchSpec spec, bool speaks)
@@ -72,7 +73,9 @@ void Reporter::header(const BenchHeader& header) {
   if (output_.format == Format::csv) console_.out(csv_titles(report_.spec));
   if (output_.format == Format::nccl_tests) console_.out(nccl_tests_header(report_));
   if (output_.format != Format::text) return;
-  if (!output_.quiet) console_.out(text_header(*report_.header, output_.verbosity > 0));
+  if (!output_.quiet)
+    console_.out(comment_lines(text_header(*report_.header, output_.verbosity > 0),
+                               size_t(console_.out_width())));
   if (report_.spec.soak) return;
   table_.emplace(report_.spec, header.ranks,
                  output_.wide ? TextTable::kWide : console_.out_width());
@@ -246,7 +249,9 @@ int Reporter::finish(const JobOutcome& outcome) {
     const std::string curve = output_.plot ? plot(report_.rows) : "";
     console_.out(curve);
     if (output_.verbosity > 0) console_.out(variant_tables(report_));
-    console_.out(text_footer(report_, verdict, console_, table_ ? table_->left_out() : ""));
+    console_.out(
+        comment_lines(text_footer(report_, verdict, console_, table_ ? table_->left_out() : ""),
+                      size_t(console_.out_width())));
   }
   if (speaks_ && output_.format == Format::nccl_tests && report_.header)
     console_.out(nccl_tests_footer(report_, verdict));

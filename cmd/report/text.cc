@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "cmd/judge/stragglers.h"
 #include "cmd/report/report.h"
+#include "cmd/text/hosts.h"
 #include "cmd/text/sizes.h"
 #include "cmd/text/table.h"
 #include "cmd/verify/buffer_shape.h"
@@ -13,7 +14,8 @@
 namespace collctl::cmd {
 namespace {
 
-constexpr int kMostLinkReasons = 3;  // why links are as they are, without -v
+constexpr size_t kMostHostLines = 8;  // of more, hosts that are alike are one line, without -v
+constexpr int kMostLinkReasons = 3;   // why links are as they are, without -v
 
 int digits(uint64_t number) {
   return int(std::to_string(number).size());
@@ -77,6 +79,9 @@ TextTable::TextTable(const BenchSpec& spec, int ranks, int width)
   for (const char* title : {"algbw", "channels", "min", "max", "count", "proto", "algo", "path",
                             "of exp.", "p50", "p99"})
     leave_out_beyond(width, title, "");
+  if (line_width() <= width || !out_of_place_ || !in_place_) return;
+  for (size_t i = 0; i < timing_columns_; ++i) columns_[in_place_at_ + i].shown = false;
+  left_out_ += (left_out_.empty() ? "" : ", ") + std::string("in place");
 }
 
 void TextTable::add_timing_columns() {
@@ -142,7 +147,7 @@ std::string TextTable::titles() const {
     placement = padded(placement, int(start), true) + centred(name, int(end - start));
   };
   if (out_of_place_) group(out_of_place_at_, "out of place");
-  if (in_place_) group(in_place_at_, "in place");
+  if (in_place_ && columns_[in_place_at_].shown) group(in_place_at_, "in place");
   std::string text;
   for (std::string* line : {&placement, &title, &unit}) {
     (*line)[0] = '#';
@@ -240,9 +245,7 @@ std::string group_lines(const BenchHeader& header, bool verbose) {
   std::string text = format("# groups of --split {}: {} at the same time\n", header.split, all);
   for (size_t i = 0; i < shown; ++i) {
     text += format("#   {}", group_name(int(i), header.groups[i].ranks));
-    if (header.hosts.size() > 1)
-      for (size_t h = 0; h < header.groups[i].hosts.size(); ++h)
-        text += format("{}{}", h == 0 ? ": " : ", ", header.groups[i].hosts[h]);
+    if (header.hosts.size() > 1) text += ": " + folded_hosts(header.groups[i].hosts);
     text += "\n";
   }
   if (shown < all) text += format("#   and {} more\n", all - shown);
@@ -291,7 +294,17 @@ std::string text_header(const BenchHeader& header, bool verbose) {
     text += format(", hosts up in {:.1f} s", header.launch_seconds);
   if (header.init_seconds > 0) text += format(", ready in {:.3f} s", header.init_seconds);
   text += "\n";
+  // Of many hosts those that are alike are one line, with all of their ranks.
+  std::map<std::string, std::pair<std::vector<std::string>, std::vector<int>>> alike;
   for (const HostLine& host : header.hosts) {
+    if (!verbose && header.hosts.size() > kMostHostLines && host.own_name.empty()) {
+      auto& [names, ranks] = alike[format("{} {}{}{}", host.ranks.size(),
+                                          host.ranks.size() == 1 ? "rank each" : "ranks each",
+                                          gpu_text(host), host.bound ? ", bound" : "")];
+      names.push_back(host.host.name);
+      ranks.insert(ranks.end(), host.ranks.begin(), host.ranks.end());
+      continue;
+    }
     const std::string own = host.own_name.empty() ? "" : format(" ({})", host.own_name);
     text += format("# host {}{}: {} {}", host.host, own, host.ranks.size() == 1 ? "rank" : "ranks",
                    rank_ranges(host.ranks));
@@ -302,6 +315,9 @@ std::string text_header(const BenchHeader& header, bool verbose) {
     if (verbose && !host.machine.empty()) text += format("#   {}\n", host.machine);
     if (verbose) text += gpu_lines(host);
   }
+  for (const auto& [what, hosts] : alike)
+    text += format("# hosts {}: {} (ranks {})\n", folded_hosts(hosts.first), what,
+                   rank_ranges(hosts.second));
   text += cores_line(header);
   text += group_lines(header, verbose);
   std::map<std::string, int> links, reasons;
@@ -422,8 +438,11 @@ std::string closing_lines(const BenchReport& report) {
   for (const LeftOut& out : report.closing->left_out)
     text += format("# Not measured         : {} ({}): {}\n", report.closing->other, out.variant,
                    out.reason);
-  for (const BusyHost& host : report.closing->busy)
-    text += format("# During the run       : host {}: {}\n", host.host, host.why);
+  std::map<std::string, std::vector<std::string>> busy;  // by why
+  for (const BusyHost& host : report.closing->busy) busy[host.why].push_back(host.host.name);
+  for (const auto& [why, hosts] : busy)
+    text += format("# During the run       : host{} {}: {}\n", hosts.size() == 1 ? "" : "s",
+                   folded_hosts(hosts), why);
   text += waits_lines(report.closing->waits);
   for (const ThrottledGpu& gpu : report.closing->throttled)
     text += format("# During the run       : GPU {} ({}) of {}, rank {}: {}\n", gpu.device,

@@ -11,6 +11,7 @@ namespace collctl::cmd {
 namespace {
 
 constexpr size_t kMostUnfolded = 3;
+constexpr size_t kMostWords = 16;
 constexpr size_t kMostDigits = 9;  // a number that fits
 
 // "node", "07", ".rack7": the number is the last of the first label, of an address the last of all.
@@ -53,7 +54,8 @@ std::string folded_hosts(std::vector<std::string> names) {
             all.end());
   std::string text;
   const bool folds = all.size() > kMostUnfolded;
-  for (size_t i = 0, next; i < all.size(); i = next) {
+  for (size_t i = 0, next, words = 0; i < all.size(); i = next) {
+    if (words++ == kMostWords) return format("{} and {} more", text, all.size() - i);
     next = i + 1;
     while (folds && all[i].number >= 0 && next < all.size() && all[next].kind() == all[i].kind())
       ++next;

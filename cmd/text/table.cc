@@ -117,6 +117,28 @@ std::string table_text(std::vector<TableColumn> columns,
   return text;
 }
 
+std::string comment_lines(const std::string& text, size_t width) {
+  constexpr size_t kUsualWidth = 80, kLeast = 30;
+  if (width >= kUsualWidth) return text;
+  std::string fitted;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    at = end + 1;
+    if (line.size() <= width || line[0] != '#') {
+      fitted += line + "\n";
+      continue;
+    }
+    std::string lines =
+        wrapped_text(line.substr(line.find_first_not_of("# ")), 4, std::max(width, kLeast));
+    for (size_t begin = 0; begin < lines.size(); begin = lines.find('\n', begin) + 1)
+      lines[begin] = '#';
+    lines.erase(1, 2);  // the first begins as others do
+    fitted += lines;
+  }
+  return fitted;
+}
+
 std::string matrix_text(const TextMatrix& matrix, size_t width) {
   const auto& columns = matrix.columns;
   const size_t head = matrix.indent.size() + matrix.rows.width();

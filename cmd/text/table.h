@@ -28,6 +28,9 @@ std::string trimmed(std::string line);
 // Words of the text in lines that fit, each after `indent` spaces.
 std::string wrapped_text(const std::string& text, size_t indent, size_t width);
 
+// Lines that are longer than a narrow width (less than 80) go on below, behind "#  ".
+std::string comment_lines(const std::string& text, size_t width);
+
 struct TextMatrix {
   std::string indent;
   TableColumn rows;                       // their names, and above them the corner

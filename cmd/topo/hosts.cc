@@ -12,6 +12,7 @@
 #include "base/whole_file.h"
 #include "cmd/job/host_questions.h"
 #include "cmd/judge/topology.h"
+#include "cmd/text/hosts.h"
 #include "cmd/text/provenance.h"
 #include "cmd/topo/diff.h"
 #include "cmd/topo/parts.h"
@@ -24,7 +25,6 @@ namespace {
 // A detection takes a second; a busy host with many GPUs several.
 constexpr double kDetectSeconds = 60;
 constexpr size_t kMostDifferences = 12;  // of one host's differences
-constexpr size_t kMostNames = 8;
 // A host whose devices are mostly at the same addresses is compared by them.
 constexpr double kSameBuild = 0.5;
 
@@ -45,11 +45,9 @@ void fields(Record& io, Answer& answer) {
 }
 
 std::string names_of(const std::vector<HostTopology>& hosts, const std::vector<int>& group) {
-  std::string text;
-  for (size_t i = 0; i < group.size() && i < kMostNames; ++i)
-    text += (i > 0 ? ", " : "") + hosts[size_t(group[i])].host.name;
-  return group.size() > kMostNames ? format("{} and {} more", text, group.size() - kMostNames)
-                                   : text;
+  std::vector<std::string> names;
+  for (const int host : group) names.push_back(hosts[size_t(host)].host.name);
+  return folded_hosts(std::move(names));
 }
 
 std::vector<Difference> differences_of(const HostTopology& usual, const HostTopology& odd) {
@@ -289,6 +287,7 @@ Result<HostsDiff> diff_hosts(const std::vector<HostTopology>& hosts, const std::
     usual = {.host = {HostId::none, golden}, .error = {}, .view = std::move(view)};
   }
   HostsDiff made;
+  std::vector<std::string> equal;
   JsonWriter json;
   begin_document(json, "collctl.topo-hosts-diff/1").field("golden", golden);
   json.key("hosts").begin_array();
@@ -312,8 +311,12 @@ Result<HostsDiff> diff_hosts(const std::vector<HostTopology>& hosts, const std::
       finding.fail(ErrorCode::failed,
                    format("{}: {} from {}", host.host, counted(list.size(), "difference"),
                           folder ? own : golden));
-    if (finding.message.empty()) finding.message = format("{}: no difference", host.host);
-    made.text += plain(finding.message) + "\n";
+    if (finding.message.empty()) {
+      finding.message = format("{}: no difference", host.host);
+      equal.push_back(host.host.name);
+    } else {
+      made.text += plain(finding.message) + "\n";
+    }
     json.begin_object().field("host", host.host).field("status", status_word(finding.status));
     json.field("message", finding.message).key("differences").begin_array();
     for (const Difference& each : list) {
@@ -322,6 +325,7 @@ Result<HostsDiff> diff_hosts(const std::vector<HostTopology>& hosts, const std::
     }
     json.end_array().end_object();
   }
+  if (!equal.empty()) made.text += plain(format("{}: no difference\n", folded_hosts(equal)));
   made.json = json.end_array().end_object().take();
   return made;
 }

@@ -15,6 +15,9 @@ TEST_CASE("hosts are sorted by number, and folded where they are more than three
         "node[01-04,06,09-10]");
   CHECK(folded_hosts({"n9", "n10", "n11", "login", "n8"}) == "login, n[8-9,10-11]");
   CHECK(folded_hosts({"a1", "b1", "c1", "d1"}) == "a1, b1, c1, d1");
+  std::vector<std::string> unlike;
+  for (char c = 'a'; c <= 'z'; ++c) unlike.push_back({c, c});
+  CHECK(folded_hosts(unlike).ends_with(", pp and 10 more"));
 }
 
 TEST_CASE("the number of a host is that of its first label, of an address the last") {
