@@ -178,7 +178,8 @@ std::string short_cause(const Culprit& culprit) {
     if (uint8_t(c) < ' ' || uint8_t(c) >= 0x7f) c = '?';
   if (cause.size() <= kMostCause) return cause;
   cause.resize(kMostCause - 3);
-  if (const size_t word = cause.rfind(' '); word > kMostCause / 2) cause.resize(word);
+  const size_t word = cause.rfind(' ');
+  if (word != std::string::npos && word > kMostCause / 2) cause.resize(word);
   return cause + "...";
 }
 

@@ -168,6 +168,7 @@ std::string made_text(const std::string& json) {
     io->object("measured", take);
   else
     take();
+  if (made.date.empty()) return "";  // a version that did not say
   std::string text = made.date;
   const auto add = [&](const std::string& more) { text += (text.empty() ? "" : ", ") + more; };
   if (!made.version.empty()) add("collctl " + made.version);

@@ -266,7 +266,8 @@ std::string page_of(const Document& document) {
       "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n",
       title, kPageStyle);
   const Judgement judged = judgement_of(document.json);
-  html += format("<p class=\"muted\">{}</p>\n", escaped(made_text(document.json)));
+  if (const std::string made = made_text(document.json); !made.empty())
+    html += format("<p class=\"muted\">{}</p>\n", escaped(made));
   html += verdict_html(judged.verdict) + findings_html(judged);
   html += hosts_html(document.hosts.rows.empty() ? hosts_by_checks(judged.checks) : document.hosts);
   if (!document.evidence.empty())

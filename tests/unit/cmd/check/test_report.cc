@@ -86,7 +86,8 @@ TEST_CASE("a host that failed is left out of what follows, and named with its re
   CHECK(json["hosts"][0]["failed"].is_null());
   CHECK(json["culprits"][0]["name"] == "node02");
   CHECK(json["verdict"]["ok"] == false);
-  CHECK(nagios_line(report, verdict).rfind("COLLCTL CRITICAL: at fault: host node02 | ", 0) == 0);
+  CHECK(nagios_line(report, verdict)
+            .starts_with("COLLCTL CRITICAL: at fault: host node02: 1 of 1 runs wrong | "));
 }
 
 TEST_CASE("a suite that was measured more than once says why, and a saved report as well",
@@ -144,8 +145,46 @@ TEST_CASE("a line for Slurm: each bad host once, quoted, and never more than one
   for (const char* name : {"node[01-99]", "a,b", "$(reboot)", "-x", ""})
     culprit(SubjectKind::host, name);
   CHECK(drain_lines(report) ==
-        "scontrol update nodename=node02 state=drain reason='collctl check: host node02: it'\\''s "
-        "bad; rm -rf /'\n");
+        "scontrol update nodename=node02 state=drain reason='collctl check: it'\\''s bad; rm -rf "
+        "/'\n");
+}
+
+TEST_CASE("a cause in short has no host's name, ends with a word and is 60 characters long",
+          "[check]") {
+  const Host host = base::saved_host("node02");
+  const auto of = [&](SubjectKind kind, const std::string& evidence) {
+    return short_cause({kind, "node02", 1, evidence, false, host});
+  };
+  CHECK(of(SubjectKind::host, "node02: its memory is slow") == "its memory is slow");
+  CHECK(of(SubjectKind::nic, "node02: a\nb") == "nic node02: a?b");
+  const std::string cut =
+      of(SubjectKind::host, "GPUs cannot be used here: libcuda.so.1: cannot open shared object");
+  CHECK(cut == "GPUs cannot be used here: libcuda.so.1: cannot open...");
+  CHECK(of(SubjectKind::host, std::string(200, 'x')).size() == 60);
+}
+
+TEST_CASE("a check says what its verdict rests on", "[check]") {
+  CheckReport report = three_hosts();
+  report.findings.clear();
+  const auto fact = [&](size_t host, const char* name, const char* value) {
+    report.findings.push_back({.name = name,
+                               .at = {.kind = SubjectKind::host, .host = report.hosts[host]},
+                               .measured = value});
+  };
+  for (const size_t host : {0, 1, 2}) fact(host, "doctor/cores", host == 1 ? "64" : "128");
+  fact(0, "node/memory", "20.5");
+  fact(1, "node/memory", "10.5");
+  fact(2, "node/memory", "21.5");
+  const auto list = evidence_of(report);
+  REQUIRE(list.size() == 3);
+  CHECK(list[0].what == "node01, node03");
+  CHECK(list[0].found == "128 cores");
+  CHECK(list[1].found == "64 cores");
+  CHECK(list[1].against == "each other");
+  CHECK(list[2].found.starts_with("median 20.50"));
+  CHECK(list[2].found.ends_with("of 3, worst 10.50 (node02)"));
+  report.findings.clear();
+  CHECK(evidence_of(report).empty());
 }
 
 TEST_CASE("a check as JSON and back", "[check]") {
