@@ -1,10 +1,25 @@
 # bash completion for collctl; made by: collctl completion bash
+_collctl_list() {
+  local before=
+  [[ $current != *,* ]] || before=${current%,*},
+  COMPREPLY=($(compgen -P "$before" -W "$1" -- "${current##*,}"))
+}
+_collctl_hosts() {
+  {
+    awk '!/^[|@#]/ {n = split($1, names, ","); for (i = 1; i <= n; ++i) print names[i]}' \
+      ~/.ssh/known_hosts /etc/ssh/ssh_known_hosts
+    awk 'tolower($1) == "host" {for (i = 2; i <= NF; ++i) if ($i !~ /[*?!]/) print $i}' ~/.ssh/config
+  } 2>/dev/null | sed 's/^\[//; s/\]:[0-9]*$//' | sort -u
+}
 _collctl() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
   local command=${COMP_WORDS[1]} word i
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W 'run allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube barrier window-test rails topo plan report doctor check status env token version completion man --help --version' -- "$current"))
+    COMPREPLY=($(compgen -W 'run allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube barrier window-test rails topo plan report doctor check status env token version completion man help --help --version' -- "$current"))
+    return
+  elif [ "$command" = help ]; then
+    COMPREPLY=($(compgen -W 'run allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube barrier window-test rails topo plan report doctor check status env token version completion man' -- "$current"))
     return
   fi
   # After -- the words are a program and its arguments.
@@ -37,7 +52,7 @@ _collctl() {
     --rank) COMPREPLY=(); return ;;
     --size) COMPREPLY=(); return ;;
     --token-file) COMPREPLY=($(compgen -f -- "$current")); return ;;
-    -H|--hosts) COMPREPLY=(); return ;;
+    -H|--hosts) _collctl_list "$(_collctl_hosts)"; return ;;
     --hostfile) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --ssh-config) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --ssh-client) COMPREPLY=($(compgen -W 'auto libssh2 openssh' -- "$current")); return ;;
@@ -55,8 +70,8 @@ _collctl() {
     -e|--max-bytes) COMPREPLY=(); return ;;
     -f|--step-factor) COMPREPLY=(); return ;;
     --step-bytes) COMPREPLY=(); return ;;
-    -d|--dtype) COMPREPLY=($(compgen -W 'int8 uint8 int32 uint32 int64 uint64 float16 bfloat16 float32 float64 float8e4m3 float8e5m2 all' -- "$current")); return ;;
-    --op) COMPREPLY=($(compgen -W 'sum prod min max avg all' -- "$current")); return ;;
+    -d|--dtype) _collctl_list 'int8 uint8 int32 uint32 int64 uint64 float16 bfloat16 float32 float64 float8e4m3 float8e5m2 all'; return ;;
+    --op) _collctl_list 'sum prod min max avg all'; return ;;
     -r|--root) COMPREPLY=($(compgen -W 'all' -- "$current")); return ;;
     --iters) COMPREPLY=(); return ;;
     -w|--warmup) COMPREPLY=(); return ;;
@@ -66,7 +81,7 @@ _collctl() {
     --split) COMPREPLY=(); return ;;
     --cuda-graph) COMPREPLY=(); return ;;
     --vs) COMPREPLY=($(compgen -W 'nccl mpi' -- "$current")); return ;;
-    --vs-config) COMPREPLY=($(compgen -W 'default ring ring-ll ring-ll128 ring-simple tree tree-ll tree-ll128 tree-simple registered symmetric best' -- "$current")); return ;;
+    --vs-config) _collctl_list 'default ring ring-ll ring-ll128 ring-simple tree tree-ll tree-ll128 tree-simple registered symmetric best'; return ;;
     --trace) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --misalign) COMPREPLY=(); return ;;
     -c|--check) COMPREPLY=($(compgen -W '0 1' -- "$current")); return ;;
@@ -84,13 +99,13 @@ _collctl() {
     --below) COMPREPLY=(); return ;;
     -o|--output) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --level) COMPREPLY=($(compgen -W 'quick standard full' -- "$current")); return ;;
-    --only) COMPREPLY=($(compgen -W 'doctor inventory node pairs cluster counters' -- "$current")); return ;;
-    --skip) COMPREPLY=($(compgen -W 'doctor inventory node pairs cluster counters' -- "$current")); return ;;
+    --only) _collctl_list 'doctor inventory node pairs cluster counters'; return ;;
+    --skip) _collctl_list 'doctor inventory node pairs cluster counters'; return ;;
     --expect) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --soak) COMPREPLY=(); return ;;
     --write-hosts) COMPREPLY=($(compgen -d -- "$current")); return ;;
-    --algo) COMPREPLY=($(compgen -W 'ring tree tree-split pairwise doubling rooted-tree bruck halving one-shot two-shot collnet all' -- "$current")); return ;;
-    --proto) COMPREPLY=($(compgen -W 'simple ll ll128 all' -- "$current")); return ;;
+    --algo) _collctl_list 'ring tree tree-split pairwise doubling rooted-tree bruck halving one-shot two-shot collnet all'; return ;;
+    --proto) _collctl_list 'simple ll ll128 all'; return ;;
     --channels) COMPREPLY=(); return ;;
     --transport) COMPREPLY=($(compgen -W 'loopback p2p shm net' -- "$current")); return ;;
     --p2p) COMPREPLY=($(compgen -W 'auto read write' -- "$current")); return ;;
@@ -106,6 +121,7 @@ _collctl() {
     --nodes) COMPREPLY=(); return ;;
     --format) COMPREPLY=($(compgen -W 'table json jsonl csv nccl-tests' -- "$current")); return ;;
     --color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")); return ;;
+    --help) COMPREPLY=($(compgen -W 'all launch hosts sizes measure choices output general examples exit-codes' -- "$current")); return ;;
   esac
   case $command in
     run)

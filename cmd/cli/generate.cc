@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "cmd/cli/generate.h"
+#include "cmd/cli/help.h"
 
 namespace collctl::cmd {
 namespace {
@@ -49,6 +50,10 @@ std::string escaped(const std::string& text, const char* special) {
   return out;
 }
 
+bool names_hosts(const Option& option) {
+  return std::string_view(option.name) == "hosts";
+}
+
 std::string dashed(const Option& option) {
   return option.letter != 0 ? format("-{}|--{}", option.letter, option.name)
                             : format("--{}", option.name);
@@ -61,7 +66,11 @@ std::string bash_values() {
     // The first of its name: bash would not look further.
     if (option.hidden || !takes_value(option) || find_option(option.name) != &option) continue;
     std::string action;
-    if (!option.allowed.empty())
+    if (names_hosts(option))
+      action = "_collctl_list \"$(_collctl_hosts)\"";
+    else if (option.kind == ValueKind::choices)
+      action = format("_collctl_list '{}'", words(option.allowed));
+    else if (!option.allowed.empty())
       action = format("COMPREPLY=($(compgen -W '{}' -- \"$current\"))", words(option.allowed));
     else if (option.kind == ValueKind::file)
       action = "COMPREPLY=($(compgen -f -- \"$current\"))";
@@ -71,20 +80,41 @@ std::string bash_values() {
       action = "COMPREPLY=()";
     text += format("    {}) {}; return ;;\n", dashed(option), action);
   }
-  return text;
+  return text + format("    --help) COMPREPLY=($(compgen -W '{}' -- \"$current\")); return ;;\n",
+                       help_topic_words());
 }
 
+// The last word of a list behind its commas; hosts that this user's SSH knows.
+constexpr const char* kBashLists = R"(_collctl_list() {
+  local before=
+  [[ $current != *,* ]] || before=${current%,*},
+  COMPREPLY=($(compgen -P "$before" -W "$1" -- "${current##*,}"))
+}
+_collctl_hosts() {
+  {
+    awk '!/^[|@#]/ {n = split($1, names, ","); for (i = 1; i <= n; ++i) print names[i]}' \
+      ~/.ssh/known_hosts /etc/ssh/ssh_known_hosts
+    awk 'tolower($1) == "host" {for (i = 2; i <= NF; ++i) if ($i !~ /[*?!]/) print $i}' ~/.ssh/config
+  } 2>/dev/null | sed 's/^\[//; s/\]:[0-9]*$//' | sort -u
+}
+)";
+
 std::string bash_script() {
-  std::string text =
-      "# bash completion for collctl; made by: collctl completion bash\n"
+  std::string text = "# bash completion for collctl; made by: collctl completion bash\n";
+  text += kBashLists;
+  text +=
       "_collctl() {\n"
       "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
       "  local command=${COMP_WORDS[1]} word i\n"
       "  COMPREPLY=()\n"
       "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n";
-  text +=
-      format("    COMPREPLY=($(compgen -W '{} --help --version' -- \"$current\"))\n    return\n",
-             command_words(false));
+  text += format(
+      "    COMPREPLY=($(compgen -W '{} help --help --version' -- \"$current\"))\n    return\n",
+      command_words(false));
+  text += format(
+      "  elif [ \"$command\" = help ]; then\n"
+      "    COMPREPLY=($(compgen -W '{}' -- \"$current\"))\n    return\n",
+      command_words(false));
   text +=
       "  fi\n"
       "  # After -- the words are a program and its arguments.\n"
@@ -129,7 +159,11 @@ std::string zsh_option(const Option& option) {
   std::string value;
   if (takes_value(option)) {
     std::string action;
-    if (!option.allowed.empty())
+    if (names_hosts(option))
+      action = "_sequence _hosts";
+    else if (option.kind == ValueKind::choices)
+      action = "_sequence compadd - " + words(option.allowed);
+    else if (!option.allowed.empty())
       action = format("({})", words(option.allowed));
     else if (option.kind == ValueKind::file)
       action = "_files";
@@ -221,7 +255,11 @@ std::string fish_script() {
       text += format(" -n '__fish_seen_subcommand_from {}'", words(names));
     if (option.letter != 0) text += format(" -s {}", option.letter);
     text += format(" -l {}", option.name);
-    if (!option.allowed.empty())
+    if (names_hosts(option))
+      text += " -x -a '(__fish_append , (__fish_print_hostnames))'";
+    else if (option.kind == ValueKind::choices)
+      text += format(" -x -a '(__fish_append , {})'", words(option.allowed));
+    else if (!option.allowed.empty())
       text += format(" -x -a '{}'", words(option.allowed));
     else if (option.kind == ValueKind::file)
       text += " -r -F";

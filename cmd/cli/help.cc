@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kWidth = 80;
 constexpr std::ptrdiff_t kScreen = 40;  // lines
+constexpr const char* kEverywhere[] = {"hosts", "hostfile", "json", "output", "verbose"};
 constexpr int kFewCommands = 3;
 // The options that most people use, where a command's do not fit on a screen.
 constexpr const char* kUsual[] = {
@@ -85,19 +86,23 @@ bool is_own(const Option& option) {
   return !collectives && others <= kFewCommands;
 }
 
-// A command's own options, then those that most people use.
+// A command's own options and those that belong to all; without any of its own those that most
+// people use.
 std::string usual_options(const Command& command) {
-  std::string own, usual;
+  const auto among = [](const auto& list, const Option& option) {
+    return std::find(std::begin(list), std::end(list), std::string_view(option.name)) !=
+           std::end(list);
+  };
+  std::string own, usual, everywhere;
   for (const Option& option : options()) {
     if (option.hidden || !applies(option, command)) continue;
-    if (is_own(option))
+    if (command.kind != CommandKind::run && is_own(option))
       own += usual_option(option);
-    else if (std::find(std::begin(kUsual), std::end(kUsual), std::string_view(option.name)) !=
-             std::end(kUsual))
-      usual += usual_option(option);
+    else if (among(kUsual, option))
+      (among(kEverywhere, option) ? everywhere : usual) += usual_option(option);
   }
-  if (own.empty()) return "\nMost used:\n" + usual;
-  return format("\nOptions of {}:\n{}\nMost used beside them:\n{}", command.name, own, usual);
+  if (own.empty()) return "\nMost used:\n" + usual + everywhere;
+  return format("\nOptions of {}:\n{}\nOf most commands:\n{}", command.name, own, everywhere);
 }
 
 // `only`: one group, or all when negative.
@@ -129,8 +134,11 @@ std::string usage_lines(const Command& command) {
 
 std::string example_lines(const Command& command) {
   std::string text;
-  for (const Example& example : command.examples)
-    text += format("  {}\n      {}\n", example.line, example.what);
+  for (const Example& example : command.examples) {
+    const std::string line = format("  {}", example.line), what = format("# {}\n", example.what);
+    const bool fits = line.size() + 2 + what.size() <= kWidth + 1;
+    text += line + (fits ? "  " : "\n      ") + what;
+  }
   return text.empty() ? text : format("\nExamples:\n{}", text);
 }
 
@@ -193,8 +201,10 @@ std::string command_help(const Command& command) {
   std::string text =
       command_head(command, false) + option_list(command, false) + example_lines(command);
   if (text += "\n" + wrapped(topics, 0); fits(text)) return text;
+  const std::string first =
+      command.examples.empty() ? "" : format("\nExample:\n  {}\n", command.examples[0].line);
   text = command_head(command, false) + usual_options(command) + "\n" + wrapped(topics, 0);
-  return text + example_lines(command);
+  return text + (fits(text + example_lines(command)) ? example_lines(command) : first);
 }
 
 }  // namespace
@@ -203,6 +213,12 @@ bool is_help_topic(const std::string& word) {
   return word == "all" || word == "examples" || word == "exit-codes" ||
          std::find(kGroupTopics.begin(), kGroupTopics.end(), word) != kGroupTopics.end() ||
          find_option(word) != nullptr;
+}
+
+std::string help_topic_words() {
+  std::string text = "all";
+  for (const char* topic : kGroupTopics) text += format(" {}", topic);
+  return text + " examples exit-codes";
 }
 
 std::string help_topics() {

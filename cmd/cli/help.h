@@ -9,5 +9,7 @@ namespace collctl::cmd {
 // Of one command, or of all when null. `topic`: empty for what fits on a screen, else one of
 // is_help_topic().
 std::string help_text(const Command* command, const std::string& topic);
+// The topics that are no option's name, with blanks between.
+std::string help_topic_words();
 
 }  // namespace collctl::cmd

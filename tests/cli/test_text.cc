@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -87,12 +88,9 @@ TEST_CASE("help goes to standard output and ends well", "[cli]") {
         "  -h, --help                  this; --help all: everything, --help TOPIC: a part\n"
         "\n"
         "Examples:\n"
-        "  source <(collctl completion bash)\n"
-        "      in ~/.bashrc\n"
-        "  collctl completion zsh > ~/.zfunc/_collctl\n"
-        "      a folder in $fpath\n"
-        "  collctl completion fish > ~/.config/fish/completions/collctl.fish\n"
-        "      for fish\n"
+        "  source <(collctl completion bash)  # in ~/.bashrc\n"
+        "  collctl completion zsh > ~/.zfunc/_collctl  # a folder in $fpath\n"
+        "  collctl completion fish > ~/.config/fish/completions/collctl.fish  # for fish\n"
         "\n"
         "collctl completion --help TOPIC says more: all, general, examples, exit-codes,\n"
         "or an option's name\n");
@@ -101,7 +99,7 @@ TEST_CASE("help goes to standard output and ends well", "[cli]") {
 TEST_CASE("help fits on a screen, and has the rest by topic", "[cli]") {
   for (const char* command :
        {"", "run", "allreduce", "broadcast", "barrier", "window-test", "rails", "topo", "plan",
-        "report", "doctor", "env", "version", "token", "completion", "man"}) {
+        "report", "doctor", "check", "env", "version", "token", "completion", "man"}) {
     const std::string text = run_collctl(std::string(command) + " --help").out;
     INFO(text);
     CHECK(std::count(text.begin(), text.end(), '\n') <= 40);
@@ -292,17 +290,27 @@ TEST_CASE("completions and manual are the checked-in ones", "[cli]") {
 }
 
 TEST_CASE("the bash completion completes", "[cli]") {
-  const auto complete = [](const std::string& words) {
-    return shell(format("source {}/completions/collctl.bash; COMP_WORDS=({}); "
+  const TemporaryFolder home;
+  std::filesystem::create_directory(home / ".ssh");
+  std::ofstream(home / ".ssh/known_hosts") << "node01,10.0.0.1 ssh-ed25519 A\n"
+                                              "[node02]:2222 ssh-ed25519 A\n|1|a=|b= ssh-rsa A\n";
+  std::ofstream(home / ".ssh/config") << "Host gpu-* node03\n  User x\n";
+  const auto complete = [&](const std::string& words) {
+    return shell(format("HOME={}; source {}/completions/collctl.bash; COMP_WORDS=({}); "
                         "COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _collctl; echo ${{COMPREPLY[*]}}",
-                        kRoot.string(), words))
+                        home.path(), kRoot.string(), words))
         .out;
   };
+  CHECK(complete("collctl run -H node") == "node01 node02 node03\n");
+  CHECK(complete("collctl run --hosts gpu-1,1") == "gpu-1,10.0.0.1\n");
   CHECK(complete("collctl allr") == "allreduce\n");
   CHECK(complete("collctl run --transp") == "--transport\n");
   CHECK(complete("collctl run --transport ''") == "loopback p2p shm net\n");
   CHECK(complete("collctl run -n 4 broad") == "broadcast\n");
   CHECK(complete("collctl completion ''") == "bash zsh fish\n");
+  CHECK(complete("collctl check --only doctor,p") == "doctor,pairs\n");
+  CHECK(complete("collctl check --help e") == "examples exit-codes\n");
+  CHECK(complete("collctl help che") == "check\n");
   CHECK(complete("collctl env --j") == "--json\n");
 }
 
