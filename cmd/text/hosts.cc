@@ -44,7 +44,7 @@ Name name_of(const std::string& text) {
 
 }  // namespace
 
-std::string folded_hosts(std::vector<std::string> names) {
+std::string folded_hosts(const std::vector<std::string>& names) {
   std::vector<Name> all;
   for (const std::string& name : names) all.push_back(name_of(name));
   std::sort(all.begin(), all.end(),

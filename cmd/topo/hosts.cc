@@ -47,7 +47,7 @@ void fields(Record& io, Answer& answer) {
 std::string names_of(const std::vector<HostTopology>& hosts, const std::vector<int>& group) {
   std::vector<std::string> names;
   for (const int host : group) names.push_back(hosts[size_t(host)].host.name);
-  return folded_hosts(std::move(names));
+  return folded_hosts(names);
 }
 
 std::vector<Difference> differences_of(const HostTopology& usual, const HostTopology& odd) {
