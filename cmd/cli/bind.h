@@ -1,4 +1,4 @@
-// What an option fills: a member of a record, named on the option's row (option_rows.h). By that
+// The member of a record that an option fills, named on the option's row (option_rows.h). By that
 // row a line is read into the record (fill), the record goes to ranks (option_fields), and ranks
 // that were started one by one are held against each other (alike_lines). A record that derives
 // from others with options names them: `using Bases = OptionsOf<...>`. Errors: usage. Any thread.
@@ -75,7 +75,7 @@ template <auto... Path>
 inline constexpr Binding to{.record = &record_tag<typename MemberPath<Path...>::Record>,
                             .read = MemberPath<Path...>::read,
                             .field = MemberPath<Path...>::field};
-// Of ranks that were started one by one all must have it alike.
+// All ranks that were started one by one must have it alike.
 template <auto... Path>
 inline constexpr Binding alike = [] {
   Binding binding = to<Path...>;
@@ -98,7 +98,7 @@ void each_option_of(R& record, const Each& each) {
     if (option.fills.record == &record_tag<R>) each(option, static_cast<void*>(&record));
 }
 
-// What a line gives of the record's options; the others stay as they are.
+// Reads the record's options that a line gives; the others stay as they are.
 template <class R>
 Status fill(const ParsedLine& line, R& record) {
   Status status;

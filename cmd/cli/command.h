@@ -53,7 +53,7 @@ inline constexpr uint32_t kFirstOwn = 1u << 16;  // from here on: one task each 
 inline constexpr uint32_t kAnywhere = ~0u;
 
 struct Option;
-// What an option fills, and what becomes of that (cmd/cli/bind.h has `to` and `alike`).
+// The member that an option fills, and its way to ranks (cmd/cli/bind.h has `to` and `alike`).
 struct Binding {
   const void* record = nullptr;  // stands for the type of record that it is a member of; or none
   bool alike = false;

@@ -38,7 +38,7 @@ struct ParsedLine {
   const Option& row(const std::string& option) const;
   // The first of these options that is given, or null.
   const char* first_of(std::initializer_list<const char*> names) const;
-  // What does not go together with `option`, and why not. Error: usage, for the first that is
+  // Refuses others that do not go together with `option`. Error: usage, for the first that is
   // given.
   struct Excluded {
     const char *option, *why;
