@@ -6,7 +6,6 @@
 #include "base/format.h"
 #include "base/json_writer.h"
 #include "base/site_files.h"
-#include "base/version.h"
 #include "base/wait_policy.h"
 #include "cmd/cli/generate.h"
 #include "cmd/cli/parse.h"

@@ -5,7 +5,6 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
-#include "base/version.h"
 #include "cmd/job/config.h"
 #include "cmd/job/options.h"
 #include "cmd/job/start.h"
