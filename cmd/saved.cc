@@ -272,7 +272,7 @@ Result<Saved> read_saved(const std::string& text, const SavedStyle& style) {
   saved.document.json = json;
   saved.document.rows = kind->rows;
   COLL_TRY(kind->fill(saved, style));
-  if (const std::string made = made_text(json); !made.empty())
+  if (const std::string made = made_text(saved.judged); !made.empty())
     saved.text = format("# {}\n{}", made, saved.text);
   return saved;
 }

@@ -1,10 +1,12 @@
-// What a check has measured, in ten lines at most: a passed check shows what its "passed" rests on.
+// The figures of a check in ten lines at most: a passed check shows what its "passed" rests on.
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 
 #include "base/format.h"
 #include "cmd/check/check.h"
 #include "cmd/text/hosts.h"
+#include "cmd/text/names_by.h"
 #include "cmd/text/sizes.h"
 #include "cmd/topo/parts.h"
 
@@ -44,20 +46,19 @@ std::string ends_text(const Subject& at) {
 }
 
 void add_facts(const CheckReport& report, std::vector<Evidence>& list) {
-  // Hosts that have the same facts; most first.
-  std::vector<std::pair<std::string, std::vector<std::string>>> kinds;
-  for (const Host& host : report.hosts) {
-    std::string text;
-    for (const char* name : kFacts)
-      for (const Finding& finding : report.findings)
-        if (finding.name == name && finding.at.host == host && !finding.measured.empty())
-          text += (text.empty() ? "" : ", ") + finding.measured +
-                  (finding.name == "doctor/cores" ? " cores" : "");
-    if (text.empty()) continue;
-    auto at = std::find_if(kinds.begin(), kinds.end(), [&](auto& k) { return k.first == text; });
-    if (at == kinds.end()) at = kinds.insert(at, {text, {}});
-    at->second.push_back(host.name);
-  }
+  std::map<Host, std::string> facts;
+  for (const char* name : kFacts)
+    for (const Finding& finding : report.findings) {
+      if (finding.name != name || finding.measured.empty()) continue;
+      std::string& text = facts[finding.at.host];
+      text += (text.empty() ? "" : ", ") + finding.measured +
+              (finding.name == "doctor/cores" ? " cores" : "");
+    }
+  NamesBy<std::string> hosts;  // of the same facts; most first
+  for (const Host& host : report.hosts)
+    if (const auto own = facts.find(host); own != facts.end())
+      hosts[own->second].push_back(host.name);
+  auto& kinds = hosts.groups();
   std::stable_sort(kinds.begin(), kinds.end(),
                    [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
   constexpr size_t kMostKinds = 3;

@@ -1,7 +1,7 @@
 // What a check says: as a table of hosts and suites with culprits and remedies, as JSON, as one
 // line for monitoring.
 #include <algorithm>
-#include <array>
+
 #include <map>
 #include <set>
 
@@ -12,6 +12,7 @@
 #include "cmd/judge/text.h"
 #include "cmd/report/report.h"
 #include "cmd/text/hosts.h"
+#include "cmd/text/names_by.h"
 #include "cmd/text/provenance.h"
 #include "cmd/text/sizes.h"
 #include "cmd/text/table.h"
@@ -130,6 +131,12 @@ std::string verdict_line(const CheckReport& report, const Verdict& verdict) {
   return text + "\n";
 }
 
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
 // The worst value of each check, interval by interval.
 std::string soak_text(const SoakResult& soak, size_t width) {
   std::string text =
@@ -189,7 +196,6 @@ std::string drain_lines(const CheckReport& report) {
   for (const Culprit& culprit : report.culprits) {
     const Host& host = culprit.host;
     if (!is_node_name(host.name) || !done.insert(host).second) continue;
-
     const std::string reason = "collctl check: " + short_cause(culprit);
     text += format("scontrol update nodename={} state=drain reason={}\n", host,
                    base::shell_quoted(reason));
@@ -224,22 +230,17 @@ std::string check_text(const CheckReport& report, const Verdict& verdict, int wi
   }
   const auto list = [&](FindingStatus status, const char* title) {
     // Those that say the same are one entry under all of their names.
-    std::vector<std::array<std::string, 3>> entries;  // names, words, remedy
+    NamesBy<std::pair<std::string, std::string>> entries;  // by words and remedy
     for (const Finding& finding : report.findings) {
       if (finding.status != status || finding.message.empty()) continue;
-      const std::string words = told(finding);
-      const auto at = std::find_if(entries.begin(), entries.end(), [&](const auto& one) {
-        return one[1] == words && one[2] == finding.remedy;
-      });
-      if (at == entries.end())
-        entries.push_back({finding.name, words, finding.remedy});
-      else if ((", " + (*at)[0] + ",").find(", " + finding.name + ",") == std::string::npos)
-        (*at)[0] += ", " + finding.name;
+      std::vector<std::string>& names = entries[{told(finding), finding.remedy}];
+      if (std::find(names.begin(), names.end(), finding.name) == names.end())
+        names.push_back(finding.name);
     }
-    if (!entries.empty()) text += format("\n{}:\n", title);
-    for (const auto& [names, words, remedy] : entries) {
-      text += "  " + wrapped(format("{}: {}", names, words), 4, room);
-      if (!remedy.empty()) text += "    " + wrapped("-> " + remedy, 7, room);
+    if (!entries.groups().empty()) text += format("\n{}:\n", title);
+    for (const auto& [said, names] : entries.groups()) {
+      text += "  " + wrapped(format("{}: {}", joined(names), said.first), 4, room);
+      if (!said.second.empty()) text += "    " + wrapped("-> " + said.second, 7, room);
     }
   };
   list(FindingStatus::fail, "failed");
@@ -248,15 +249,11 @@ std::string check_text(const CheckReport& report, const Verdict& verdict, int wi
   if (const std::string lines = drain_lines(report); !lines.empty())
     text += "\nto drain them under Slurm:\n" + lines;
   text += "\n";
-  std::vector<std::pair<std::string, std::string>> not_run;  // why, and the suites
-  for (const SuiteResult& result : report.suites) {
-    if (result.end != SuiteEnd::not_asked) continue;
-    auto at = std::find_if(not_run.begin(), not_run.end(),
-                           [&](const auto& one) { return one.first == result.why; });
-    if (at == not_run.end()) at = not_run.insert(at, {result.why, ""});
-    at->second += (at->second.empty() ? "" : ", ") + std::string(result.suite->name);
-  }
-  for (const auto& [why, names] : not_run) text += format("not run: {} ({})\n", names, why);
+  NamesBy<std::string> not_run;  // suites by why
+  for (const SuiteResult& result : report.suites)
+    if (result.end == SuiteEnd::not_asked) not_run[result.why].push_back(result.suite->name);
+  for (const auto& [why, names] : not_run.groups())
+    text += format("not run: {} ({})\n", joined(names), why);
   return text + verdict_line(report, verdict);
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/format.h"
 #include "cmd/report/report.h"
-#include "cmd/text/provenance.h"
+
 #include "cmd/text/table.h"
 
 namespace collctl::cmd {
@@ -151,31 +151,6 @@ Status write_documents(const std::vector<OutputFile>& files, const Document& doc
     if (!written && first) first = std::move(written);
   }
   return first;
-}
-
-std::string made_text(const std::string& json) {
-  auto io = Record::read(json);
-  if (!io) return "";
-  Provenance made;
-  std::string level;
-  double seconds = 0;
-  const auto take = [&] {
-    fields(*io, made);
-    if (io->has("level", true)) io->field("level", level);
-    if (io->has("seconds", true)) io->field("seconds", seconds, 0, 1e12);
-  };
-  if (io->has("measured", true))
-    io->object("measured", take);
-  else
-    take();
-  if (made.date.empty()) return "";  // a version that did not say
-  std::string text = made.date;
-  const auto add = [&](const std::string& more) { text += (text.empty() ? "" : ", ") + more; };
-  if (!made.version.empty()) add("collctl " + made.version);
-  if (!level.empty()) add("level " + level);
-  if (seconds > 0) add(format("{:.1f} s", seconds));
-  if (!made.command.empty()) text += ": " + made.command;
-  return text;
 }
 
 }  // namespace collctl::cmd

@@ -50,11 +50,6 @@ Rows rows_of(const std::string& json, const std::string& key);
 // of documents that nothing else can show.
 std::string lists_text(const std::string& json, size_t width);
 
-// When, by which version and by which line the document was made, in one line: "2026-11-29T21:30:00
-// +01:00, collctl 0.1.0, level quick, 55.4 s: collctl check"; what is not in it is left out, and
-// all of it without a date.
-std::string made_text(const std::string& json);
-
 // page.cc, monitoring.cc
 std::string page_of(const Document& document);
 std::string junit_of(const Document& document);

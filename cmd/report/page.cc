@@ -10,6 +10,7 @@
 #include "cmd/report/document_file.h"
 #include "cmd/report/read.h"
 #include "cmd/text/hosts.h"
+#include "cmd/text/names_by.h"
 
 namespace collctl::cmd {
 namespace {
@@ -227,19 +228,17 @@ Rows for_people(Rows rows) {
   const auto at = std::find(rows.titles.begin(), rows.titles.end(), "host");
   if (at == rows.titles.end()) return rows;
   const size_t host = size_t(at - rows.titles.begin());
-  std::vector<std::vector<std::string>> folded;
-  std::map<std::vector<std::string>, size_t> places;
-  std::vector<std::vector<std::string>> hosts;
+  NamesBy<std::vector<std::string>> alike;
   for (auto& row : rows.cells) {
-    hosts.resize(folded.size());
     const std::string name = std::exchange(row[host], "");
-    const auto [place, is_new] = places.try_emplace(row, folded.size());
-    if (is_new) folded.push_back(row);
-    hosts.resize(folded.size());
-    if (!name.empty()) hosts[place->second].push_back(name);
+    std::vector<std::string>& names = alike[row];
+    if (!name.empty()) names.push_back(name);
   }
-  for (size_t i = 0; i < folded.size(); ++i) folded[i][host] = folded_hosts(hosts[i]);
-  rows.cells = std::move(folded);
+  rows.cells.clear();
+  for (auto& [row, names] : alike.groups()) {
+    row[host] = folded_hosts(names);
+    rows.cells.push_back(std::move(row));
+  }
   return rows;
 }
 
@@ -266,7 +265,7 @@ std::string page_of(const Document& document) {
       "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n",
       title, kPageStyle);
   const Judgement judged = judgement_of(document.json);
-  if (const std::string made = made_text(document.json); !made.empty())
+  if (const std::string made = made_text(judged); !made.empty())
     html += format("<p class=\"muted\">{}</p>\n", escaped(made));
   html += verdict_html(judged.verdict) + findings_html(judged);
   html += hosts_html(document.hosts.rows.empty() ? hosts_by_checks(judged.checks) : document.hosts);

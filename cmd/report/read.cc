@@ -94,6 +94,15 @@ Result<SavedReport> read_report(const std::string& text) {
   return saved;
 }
 
+std::string made_text(const Judgement& judged) {
+  const auto& [version, date, command] = judged.made;
+  if (date.empty()) return "";
+  std::string text = format("{}, collctl {}", date, version);
+  if (!judged.level.empty()) text += ", level " + judged.level;
+  if (judged.seconds > 0) text += format(", {:.1f} s", judged.seconds);
+  return command.empty() ? text : text + ": " + command;
+}
+
 Result<Judgement> read_judgement(const std::string& text) {
   COLL_ASSIGN(Record io, Record::read(text));
   Judgement read{.schema = {}, .document = text, .checks = {}, .culprits = {}};
@@ -110,6 +119,9 @@ Result<Judgement> read_judgement(const std::string& text) {
     COLL_ASSIGN(io, Record::read(read.document));
     io.field("schema", read.schema);
   }
+  fields(io, read.made);
+  if (io.has("level", true)) io.field("level", read.level);
+  if (io.has("seconds", true)) io.field("seconds", read.seconds, 0);
   if (io.has("checks", true)) io.field("checks", read.checks);
   if (io.has("culprits", true)) io.field("culprits", read.culprits);
   if (error)

@@ -28,7 +28,13 @@ struct Judgement {
   std::vector<Culprit> culprits;
   Verdict verdict{{}, std::nullopt};  // a document without one passed
   int exit_code = 0;
+  Provenance made = {};
+  std::string level = {};  // of a check
+  double seconds = 0;      // that it took; 0: it does not say
 };
+// "2026-11-29T21:30:00+01:00, collctl 0.1.0, level quick, 55.4 s: collctl check"; empty: the
+// document is of a version that did not say.
+std::string made_text(const Judgement& judged);
 Result<Judgement> read_judgement(const std::string& json);
 // Of a document of our own: one that cannot be read is a defect, and its verdict says so.
 Judgement judgement_of(const std::string& json);

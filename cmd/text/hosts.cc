@@ -26,8 +26,8 @@ struct Name {
 };
 
 Name name_of(const std::string& text) {
-  const bool address = text.find_first_not_of("0123456789.") == std::string::npos ||
-                       text.find(':') != std::string::npos;
+  const bool six = text.find(':') != std::string::npos;
+  const bool address = six || text.find_first_not_of("0123456789.") == std::string::npos;
   const size_t label = address ? text.size() : std::min(text.find('.'), text.size());
   const auto is_digit = [&](size_t i) { return std::isdigit(uint8_t(text[i])) != 0; };
   size_t end = label;
@@ -35,7 +35,7 @@ Name name_of(const std::string& text) {
   size_t begin = end;
   while (begin > 0 && is_digit(begin - 1)) --begin;
   // The last group of an IPv6 address may be no decimal number.
-  const bool hex = text.find(':') != std::string::npos && end != text.size();
+  const bool hex = six && end != text.size();
   if (begin == end || end - begin > kMostDigits || hex)
     return {.before = text, .digits = {}, .after = {}};
   return {text.substr(0, begin), text.substr(begin, end - begin), text.substr(end),
