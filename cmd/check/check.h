@@ -17,14 +17,14 @@
 #include "cmd/check/tally.h"
 #include "cmd/cli/parse.h"
 #include "cmd/doctor/expect.h"
+#include "cmd/document/document.h"
+#include "cmd/document/judgement.h"
 #include "cmd/job/job.h"
 #include "cmd/judge/bench.h"
 #include "cmd/judge/busy.h"
 #include "cmd/judge/verdict.h"
 #include "cmd/rails/rails.h"
-#include "cmd/report/document_file.h"
 #include "cmd/report/paths.h"
-#include "cmd/report/read.h"
 #include "cmd/text/console.h"
 
 namespace collctl::cmd {

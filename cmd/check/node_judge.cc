@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "cmd/check/node.h"
+#include "cmd/document/judgement.h"
 #include "cmd/judge/json.h"
 #include "cmd/memory_test/memory_test.h"
 #include "cmd/report/read.h"

@@ -3,9 +3,9 @@
 
 #include "base/env.h"
 #include "base/format.h"
+#include "cmd/document/document.h"
 #include "cmd/job/options.h"
 #include "cmd/job/talk.h"
-#include "cmd/report/document_file.h"
 #include "cmd/report/options.h"
 #include "cmd/report/report.h"
 #include "cmd/text/progress.h"

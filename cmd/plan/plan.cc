@@ -6,10 +6,10 @@
 
 #include "base/env.h"
 #include "base/format.h"
+#include "cmd/document/document.h"
 #include "cmd/measure/options.h"
 #include "cmd/plan/cpu.h"
 #include "cmd/plan/pattern.h"
-#include "cmd/report/document_file.h"
 #include "cmd/report/options.h"
 #include "cmd/report/report.h"
 #include "cmd/text/sizes.h"

@@ -3,12 +3,12 @@
 
 #include "base/env.h"
 #include "base/format.h"
+#include "cmd/document/document.h"
 #include "cmd/job/dry_run.h"
 #include "cmd/job/options.h"
 #include "cmd/job/talk.h"
 #include "cmd/judge/bench.h"
 #include "cmd/rails/rails.h"
-#include "cmd/report/document_file.h"
 #include "cmd/report/options.h"
 #include "cmd/report/report.h"
 #include "cmd/text/progress.h"

@@ -11,11 +11,11 @@
 #include "base/json_writer.h"
 #include "base/result.h"
 #include "cmd/cli/parse.h"
+#include "cmd/document/document.h"
 #include "cmd/judge/busy.h"
 #include "cmd/judge/verdict.h"
 #include "cmd/measure/task.h"
 #include "cmd/rails/matrix.h"
-#include "cmd/report/document_file.h"
 #include "cmd/report/paths.h"
 #include "cmd/text/table.h"
 

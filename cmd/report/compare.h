@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "cmd/report/document_file.h"
+#include "cmd/document/document.h"
+#include "cmd/document/judgement.h"
 #include "cmd/report/paths.h"
 #include "cmd/report/read.h"
 

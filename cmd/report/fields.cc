@@ -226,19 +226,4 @@ void results_fields(Record& io, BenchReport& report) {
   io.unless_empty("faults", report.faults);
 }
 
-void error_fields(Record& io, Error& error, int& exit_code) {
-  std::string schema = "collctl.error/1", kind = base::code_name(error.code);
-  io.field("schema", schema);
-  io.field("code", exit_code, 1, 255);
-  io.field("kind", kind);
-  if (io.reading()) error.code = code_of_reason(kind);
-  io.field("message", error.message);
-  io.field("context", error.contexts);
-  io.field("hint", error.hint);
-  if (io.has("rank", error.rank >= 0)) io.field("rank", error.rank);
-  io.unless_empty("host", error.host);
-  if (io.reading()) error.on(base::saved_host(error.host));
-  if (io.has("signal", error.signal != 0)) io.field("signal", error.signal);
-}
-
 }  // namespace collctl::cmd

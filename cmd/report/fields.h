@@ -12,6 +12,5 @@ void fields(Record& io, LossLine& loss);
 void closing_fields(Record& io, BenchReport& report);
 // Rows, closing and faults.
 void results_fields(Record& io, BenchReport& report);
-void error_fields(Record& io, Error& error, int& exit_code);
 
 }  // namespace collctl::cmd

@@ -9,12 +9,6 @@
 namespace collctl::cmd {
 namespace {
 
-void write_error(JsonWriter& json, const Error& error, int exit_code) {
-  Record io(json);
-  error_fields(io, described(error), exit_code);
-  fields(io, described(provenance()));
-}
-
 std::string line_of(JsonWriter& json) {
   return json.end_object().take() + "\n";
 }
@@ -32,7 +26,7 @@ std::string record(const char* name, Fill fill) {
 }  // namespace
 
 std::string bench_json(const BenchReport& report, const Verdict& verdict) {
-  if (verdict.error()) return error_json(*verdict.error(), verdict.exit_code(), &report);
+  if (verdict.error()) return error_json(*verdict.error(), verdict.exit_code(), report);
   JsonWriter json;
   json.begin_object();
   Record io(json);
@@ -43,30 +37,18 @@ std::string bench_json(const BenchReport& report, const Verdict& verdict) {
   return line_of(json);
 }
 
-std::string error_json(const Error& error, int exit_code, const BenchReport* report) {
+std::string error_json(const Error& error, int exit_code, const BenchReport& report) {
   JsonWriter json;
   json.begin_object();
   write_error(json, error, exit_code);
-  if (report != nullptr) write_launch(json, report->hosts);
-  if (report != nullptr && report->header) {
+  write_launch(json, report.hosts);
+  if (report.header) {
     Record io(json);
     io.object("measured", [&] {
-      header_fields(io, described(*report));
-      results_fields(io, described(*report));
+      header_fields(io, described(report));
+      results_fields(io, described(report));
     });
   }
-  return line_of(json);
-}
-
-std::string judged_json(JsonWriter& measured, const Verdict& verdict) {
-  if (!verdict.error()) {
-    write_verdict(measured, verdict);
-    return line_of(measured);
-  }
-  JsonWriter json;
-  json.begin_object();
-  write_error(json, *verdict.error(), verdict.exit_code());
-  json.key("measured").raw(measured.end_object().take());
   return line_of(json);
 }
 

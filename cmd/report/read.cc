@@ -64,19 +64,6 @@ Result<SavedReport> read_error(Record& io) {
 
 }  // namespace
 
-std::optional<Error> read_failure(const std::string& text) {
-  auto io = Record::read(text);
-  if (!io) return std::nullopt;
-  std::string schema;
-  io->field("schema", schema);
-  Error error{ErrorCode::failed, ""};
-  int exit_code = 0;
-  if (!io->status() || schema != "collctl.error/1") return std::nullopt;
-  error_fields(*io, error, exit_code);
-  if (!io->status()) return std::nullopt;
-  return error;
-}
-
 Result<SavedReport> read_report(const std::string& text) {
   COLL_ASSIGN(Record io, Record::read(text));
   std::string schema;
@@ -92,58 +79,6 @@ Result<SavedReport> read_report(const std::string& text) {
   COLL_TRY(io.status());
   saved.exit_code = saved.verdict.exit_code();
   return saved;
-}
-
-std::string made_text(const Judgement& judged) {
-  const auto& [version, date, command] = judged.made;
-  if (date.empty()) return "";
-  std::string text = format("{}, collctl {}", date, version);
-  if (!judged.level.empty()) text += ", level " + judged.level;
-  if (judged.seconds > 0) text += format(", {:.1f} s", judged.seconds);
-  return command.empty() ? text : text + ": " + command;
-}
-
-Result<Judgement> read_judgement(const std::string& text) {
-  COLL_ASSIGN(Record io, Record::read(text));
-  Judgement read{.schema = {}, .document = text, .checks = {}, .culprits = {}};
-  std::optional<Error> error;
-  io.field("schema", read.schema);
-  if (io.status() && read.schema == "collctl.error/1") {
-    error_fields(io, error.emplace(ErrorCode::failed, ""), read.exit_code);
-    COLL_TRY(io.status());
-    if (!io.has("measured", true)) {
-      read.verdict = {{}, std::move(error)};
-      return read;
-    }
-    io.document("measured", read.document);
-    COLL_ASSIGN(io, Record::read(read.document));
-    io.field("schema", read.schema);
-  }
-  fields(io, read.made);
-  if (io.has("level", true)) io.field("level", read.level);
-  if (io.has("seconds", true)) io.field("seconds", read.seconds, 0);
-  if (io.has("checks", true)) io.field("checks", read.checks);
-  if (io.has("culprits", true)) io.field("culprits", read.culprits);
-  if (error)
-    read.verdict = {{}, std::move(error)};
-  else if (io.has("verdict", true))
-    io.object("verdict", [&] { read.verdict = read_verdict(io, std::nullopt); });
-  COLL_TRY(io.status());
-  if (read.exit_code == 0) read.exit_code = read.verdict.exit_code();
-  return read;
-}
-
-Judgement judgement_of(const std::string& json) {
-  auto read = read_judgement(json);
-  if (read) return std::move(*read);
-  read.error().code = ErrorCode::defect;
-  const Verdict verdict{{}, std::move(read.error())};
-  return {.schema = {},
-          .document = json,
-          .checks = {},
-          .culprits = {},
-          .verdict = verdict,
-          .exit_code = verdict.exit_code()};
 }
 
 }  // namespace collctl::cmd

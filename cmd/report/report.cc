@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/format.h"
-#include "cmd/report/document_file.h"
+#include "cmd/document/document.h"
 #include "cmd/report/options.h"
 #include "cmd/text/sizes.h"
 #include "cmd/text/table.h"
@@ -262,7 +262,7 @@ int Reporter::finish(const JobOutcome& outcome) {
   if (speaks_ && output_.format == Format::json)
     console_.out(files.ok() || verdict.error()
                      ? bench_json(report_, verdict)
-                     : error_json(files.error(), verdict.exit_code(), &report_));
+                     : error_json(files.error(), verdict.exit_code(), report_));
   if (verdict.error()) console_.print_error(*verdict.error());
   if (!verdict.error() && speaks_ && output_.format != Format::text)
     for (const Reason& reason : verdict.reasons())

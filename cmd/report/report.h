@@ -14,9 +14,10 @@
 #include "base/json_writer.h"
 #include "base/result.h"
 #include "base/whole_file.h"
+#include "cmd/document/document.h"
+#include "cmd/document/judgement.h"
 #include "cmd/job/job.h"
 #include "cmd/judge/bench.h"
-#include "cmd/report/document_file.h"
 #include "cmd/report/output.h"
 #include "cmd/text/console.h"
 #include "cmd/text/file.h"
@@ -80,6 +81,7 @@ std::string plot(const std::vector<BenchRow>& rows);
 // json.cc
 // Of a run that broke off: error_json with what was measured before.
 std::string bench_json(const BenchReport& report, const Verdict& verdict);
+std::string error_json(const Error& error, int exit_code, const BenchReport& report);
 // JSON Lines: the header, then a line for each row, fault, loss and closing as they come, then the
 // end.
 std::string jsonl_header(const BenchReport& report);
@@ -91,11 +93,6 @@ std::string jsonl_end(const Verdict& verdict);
 // All of it, as what files are made of: the page has what the terminal would have had. `json`: its
 // document.
 Document bench_document(const BenchReport& report, const Verdict& verdict, std::string json);
-// `report`: what was measured before the error, or null.
-std::string error_json(const Error& error, int exit_code, const BenchReport* report = nullptr);
-// The end of any report: an object that was begun gets its verdict; of a job that broke off it
-// becomes what the error was `measured` before.
-std::string judged_json(JsonWriter& measured, const Verdict& verdict);
 std::string bench_csv(const BenchReport& report);
 std::string csv_titles(const BenchSpec& spec);
 std::string csv_row(const BenchReport& report, const BenchRow& row);

@@ -266,7 +266,7 @@ TEST_CASE("JSON is valid and has the fields of the contract", "[cmd]") {
 
   Error error(ErrorCode::lost, "rank 2 was killed by signal 9", "look at its log");
   error.within("run").rank = 2;
-  const json failed = json::parse(error_json(error, 5, &report));
+  const json failed = json::parse(error_json(error, 5, report));
   CHECK(failed["schema"] == "collctl.error/1");
   CHECK(failed["code"] == 5);
   CHECK(failed["message"] == error.message);

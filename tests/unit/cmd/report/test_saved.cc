@@ -136,7 +136,7 @@ TEST_CASE("several runs as one", "[report]") {
   CHECK(all["checks"][0]["n"] == 2);
   CHECK(merge_runs({run_of("a", bench(1)), run_of("b", bench(2))}, 200).exit_code == 0);
   // A run that broke off has no failed check, and is none that passed.
-  const std::string broke = error_json(Error(ErrorCode::lost, "rank 1 is gone"), 5, nullptr);
+  const std::string broke = error_json(Error(ErrorCode::lost, "rank 1 is gone"), 5);
   const Console plain(-1, -1);
   CHECK_FALSE(read_saved(broke, {plain}));
 }
@@ -183,7 +183,7 @@ TEST_CASE("JUnit: a case for each check, whatever hosts are called", "[report]")
   CHECK(std::string(bad.child("failure").attribute("message").value()) == kHostile + " is slow");
   // A run that broke off is a failure.
   const Document broke{.title = "t",
-                       .json = error_json(Error(ErrorCode::lost, "rank 1 is gone"), 5, nullptr),
+                       .json = error_json(Error(ErrorCode::lost, "rank 1 is gone"), 5),
                        .rows = "",
                        .text = "",
                        .svg = ""};

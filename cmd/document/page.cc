@@ -7,8 +7,8 @@
 
 #include "base/format.h"
 #include "base/markup.h"
-#include "cmd/report/document_file.h"
-#include "cmd/report/read.h"
+#include "cmd/document/document.h"
+#include "cmd/document/judgement.h"
 #include "cmd/text/hosts.h"
 #include "cmd/text/names_by.h"
 

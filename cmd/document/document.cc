@@ -1,11 +1,11 @@
-#include "cmd/report/document_file.h"
+#include "cmd/document/document.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/format.h"
-#include "cmd/report/report.h"
-
+#include "base/whole_file.h"
+#include "cmd/text/file.h"
 #include "cmd/text/table.h"
 
 namespace collctl::cmd {
@@ -144,10 +144,11 @@ std::string document_as(Format format, const Document& document) {
 Status write_documents(const std::vector<OutputFile>& files, const Document& document) {
   Status first;
   for (const OutputFile& file : files) {
-    Status written = file.format == Format::svg && document.svg.empty()
-                         ? Error(ErrorCode::unavailable,
-                                 format("cannot write {}: there is nothing to draw", file.path))
-                         : write_file_atomically(file.path, document_as(file.format, document));
+    Status written =
+        file.format == Format::svg && document.svg.empty()
+            ? Error(ErrorCode::unavailable,
+                    format("cannot write {}: there is nothing to draw", file.path))
+            : base::write_file_atomically(file.path, document_as(file.format, document));
     if (!written && first) first = std::move(written);
   }
   return first;
