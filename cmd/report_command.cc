@@ -27,9 +27,9 @@ Result<std::string> content_of(const std::string& path) {
   return text;
 }
 
-Result<Saved> saved_in(const std::string& path, const SavedStyle& style) {
+Result<Saved> saved_in(const std::string& path) {
   COLL_ASSIGN(const std::string text, content_of(path));
-  auto saved = read_saved(text, style);
+  auto saved = read_saved(text);
   if (saved) return saved;
   if (saved.error().hint.empty())
     saved.error().hint =
@@ -45,27 +45,30 @@ Result<int> report_command(const ParsedLine& line, Console& console) {
   for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
   if (line.has("diff") && line.words.size() != 2)
     return Error(ErrorCode::usage, "report --diff compares two files: expected OLD NEW");
-  const SavedStyle style{console, line.has("wide")};
-  const size_t width = style.wide ? kNoWidth : size_t(console.out_width());
   std::vector<ComparedRun> runs;
-  std::string text;
-  Compared shown;
+  Document shown;
   for (const std::string& path : line.words) {
-    COLL_ASSIGN(Saved saved, saved_in(path, style));
-    text = std::move(saved.text);
-    shown.document = std::move(saved.document);
-    shown.exit_code = saved.judged.exit_code;
-    runs.push_back({path, shown.document.title, std::move(saved.judged), std::move(saved.bench),
+    COLL_ASSIGN(Saved saved, saved_in(path));
+    shown = saved.document;
+    runs.push_back({path, shown.title, std::move(saved.document.judged), std::move(saved.bench),
                     std::move(saved.paths)});
   }
-  if (runs.size() > 1) {
-    shown = line.has("diff") ? diff_runs(runs[0], runs[1], line.number("below", 0.9), width)
-                             : merge_runs(runs, width);
-    text = shown.document.text;
+  if (runs.size() > 1)
+    shown = line.has("diff") ? diff_runs(runs[0], runs[1], line.number("below", 0.9))
+                             : merge_runs(runs);
+  if (output.format == Format::text) {
+    const std::string made = runs.size() == 1 ? made_text(shown.judged) : "";
+    console.out(
+        (made.empty() ? "" : made + "\n") +
+        document_text(shown, {.width = line.has("wide") ? kNoWidth : size_t(console.out_width()),
+                              .whole = output.verbosity > 0,
+                              .tells_error = true,
+                              .console = &console}));
+  } else {
+    console.out(document_as(output.format, shown));
   }
-  console.out(output.format == Format::text ? text : document_as(output.format, shown.document));
-  COLL_TRY(write_documents(output.files, shown.document));
-  return line.has("exit-zero") ? 0 : shown.exit_code;
+  COLL_TRY(write_documents(output.files, shown));
+  return line.has("exit-zero") ? 0 : shown.judged.exit_code;
 }
 
 }  // namespace collctl::cmd

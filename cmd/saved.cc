@@ -7,9 +7,7 @@
 #include "base/format.h"
 #include "cmd/check/check.h"
 #include "cmd/doctor/doctor.h"
-#include "cmd/judge/text.h"
 #include "cmd/rails/rails.h"
-#include "cmd/text/table.h"
 #include "cmd/window_test/window_test.h"
 
 namespace collctl::cmd {
@@ -18,90 +16,63 @@ namespace {
 using Ordered = nlohmann::ordered_json;
 
 constexpr const char* kNoEnd = "the file has no end: the run was killed, or goes on";
-constexpr int kMostRanksDrawn = 1024;  // a matrix has the square of it
-
-size_t width_of(const SavedStyle& style) {
-  return style.wide ? kNoWidth : size_t(style.console.out_width());
+std::vector<std::string> reasons_of(const Judgement& judged) {
+  std::vector<std::string> reasons;
+  for (const Reason& reason : judged.verdict.reasons()) reasons.push_back(reason.message);
+  return reasons;
 }
 
-Status fill_bench(Saved& saved, const SavedStyle& style) {
+Status fill_bench(Saved& saved) {
   COLL_ASSIGN(const SavedReport read, read_report(saved.document.json));
-  const BenchReport& report = read.report;
-  saved.document = bench_document(report, read.verdict, saved.document.json);
-  saved.text = comment_lines(text_header(*report.header, false), width_of(style));
-  std::string left_out;
-  if (!report.spec.soak) {
-    const TextTable table(report.spec, report.header->ranks,
-                          style.wide ? TextTable::kWide : style.console.out_width());
-    left_out = table.left_out();
-    saved.text += table.titles();
-    for (const BenchRow& row : report.rows) saved.text += table.row(row);
-    saved.text += variant_tables(report);
-  }
-  saved.text +=
-      comment_lines(text_footer(report, read.verdict, style.console, left_out), width_of(style));
-  if (const auto& broke = read.verdict.error()) saved.text += format("#   {}\n", broke->chain());
-  saved.judged.verdict = read.verdict;
-  saved.judged.exit_code = read.exit_code;
-  saved.bench = report;
+  saved.document = bench_document(read.report, read.verdict, saved.document.json);
+  saved.document.judged.verdict = read.verdict;
+  saved.document.judged.exit_code = read.exit_code;
+  saved.bench = read.report;
   return {};
 }
 
-Status fill_rails(Saved& saved, const SavedStyle& style) {
-  COLL_ASSIGN(const RailsReport report, read_rails(saved.judged.document));
-  COLL_ASSIGN(Record io, Record::read(saved.judged.document));
+Status fill_rails(Saved& saved) {
+  const Judgement& judged = saved.document.judged;
+  COLL_ASSIGN(const RailsReport report, read_rails(judged.document));
+  COLL_ASSIGN(Record io, Record::read(judged.document));
   double below = 0;
   if (io.has("below", true)) io.field("below", below, 0, 1);
   COLL_TRY(io.status());
   RailsFindings found = judge_rails(report, below);
-  found.checks = saved.judged.checks;  // with hosts that took no part
-  found.culprits = saved.judged.culprits;
+  found.checks = judged.checks;  // with hosts that took no part
+  found.culprits = judged.culprits;
+  found.summary = reasons_of(judged);
   saved.paths = rails_paths(report, found);
-  const Verdict& verdict = saved.judged.verdict;
-  const RailsTextStyle narrow{.below = below, .width = width_of(style)};
-  saved.text = rails_text(report, found, verdict, narrow);
-  saved.document = rails_document(report, found, verdict, saved.document.json);
+  saved.document = rails_document(report, found, saved.document.json);
   return {};
 }
 
-Status fill_window_test(Saved& saved, const SavedStyle& style) {
-  COLL_ASSIGN(const WindowReport report, read_window_report(saved.judged.document));
-  const Verdict& verdict = saved.judged.verdict;
-  const bool few = report.header.ranks <= kMostRanksDrawn;
-  saved.text = window_header(report.header) + window_text(report, verdict, false, width_of(style));
-  Document& document = saved.document;
-  document.title = format("collctl window-test: {} ranks", report.header.ranks);
-  document.text = window_header(report.header) + window_text(report, verdict, few);
-  if (few && !report.pairs.empty()) document.svg = window_svg(report);
+Status fill_window_test(Saved& saved) {
+  COLL_ASSIGN(const WindowReport report, read_window_report(saved.document.judged.document));
+  saved.document = window_document(report, saved.document.json);
   return {};
 }
 
-Status fill_doctor(Saved& saved, const SavedStyle&) {
-  COLL_ASSIGN(const Survey survey, read_survey(saved.judged.document));
-  Diagnosis diagnosis{
-      .checks = saved.judged.checks, .culprits = saved.judged.culprits, .summary = {}};
-  for (const Reason& reason : saved.judged.verdict.reasons())
-    diagnosis.summary.push_back(reason.message);
-  saved.text = doctor_text(survey, diagnosis, false);
-  saved.document.title = format("collctl doctor: {} hosts", survey.hosts.size());
-  saved.document.text = doctor_text(survey, diagnosis, true);
+Status fill_doctor(Saved& saved) {
+  const Judgement& judged = saved.document.judged;
+  COLL_ASSIGN(const Survey survey, read_survey(judged.document));
+  saved.document = doctor_document(
+      survey, {.checks = judged.checks, .culprits = judged.culprits, .summary = reasons_of(judged)},
+      saved.document.json);
   return {};
 }
 
-Status fill_check(Saved& saved, const SavedStyle& style) {
-  COLL_ASSIGN(const CheckReport report, read_check(saved.judged));
-  const std::string json = saved.document.json;
+Status fill_check(Saved& saved) {
+  COLL_ASSIGN(const CheckReport report, read_check(saved.document.judged));
   COLL_ASSIGN(const std::string picture, machine_picture(report));
-  saved.document = check_document(report, saved.judged.verdict, picture);
-  saved.document.json = json;
   saved.paths = report.paths;
-  saved.text = check_text(report, saved.judged.verdict, int(width_of(style)));
+  saved.document = check_document(report, saved.document.json, picture);
   return {};
 }
 
 // What has no reader of its own: its lists as tables, and how it ended by what it says.
-Status fill_lists(Saved& saved, const SavedStyle& style) {
-  Judgement& judged = saved.judged;
+Status fill_lists(Saved& saved) {
+  Judgement& judged = saved.document.judged;
   Record io = *Record::read(judged.document);  // it was read before
   std::vector<Finding> findings;
   if (io.has("equal", true)) {  // topo --diff
@@ -130,15 +101,16 @@ Status fill_lists(Saved& saved, const SavedStyle& style) {
   if (!findings.empty()) judged.verdict = Verdict(findings, std::nullopt);
   if (judged.exit_code == 0) judged.exit_code = judged.verdict.exit_code();
   saved.document.title = judged.schema.substr(0, judged.schema.find('/'));
-  saved.document.text = lists_text(saved.document.json, kNoWidth);
-  saved.text = lists_text(saved.document.json, width_of(style)) + verdict_text(judged.verdict);
+  saved.document.heading = saved.document.title;
+  saved.document.parts.push_back(
+      {Drawn{[json = saved.document.json](size_t width) { return lists_text(json, width); }}});
   return {};
 }
 
 struct Kind {
   const char* schema;
   const char* rows;  // the list in it
-  Status (*fill)(Saved& saved, const SavedStyle& style);
+  Status (*fill)(Saved& saved);
 };
 constexpr Kind kKinds[] = {
     {"collctl.bench/1", "results", fill_bench},
@@ -261,19 +233,18 @@ Result<std::string> document_of_lines(const std::string& text) {
   return text_of(all);
 }
 
-Result<Saved> read_saved(const std::string& text, const SavedStyle& style) {
+Result<Saved> read_saved(const std::string& text) {
   COLL_ASSIGN(const std::string json, document_of_lines(text));
   COLL_ASSIGN(Judgement judged, read_judgement(json));
   if (judged.schema == "collctl.error/1" && judged.verdict.error())
     return Error(ErrorCode::usage, "it is about a run that broke off before anything was measured")
         .within(judged.verdict.error()->chain());
   COLL_ASSIGN(const Kind* const kind, kind_of(judged.schema));
-  Saved saved{.text = {}, .document = {}, .judged = std::move(judged), .bench = {}, .paths = {}};
+  Saved saved{.document = {}, .bench = {}, .paths = {}};
+  saved.document.judged = std::move(judged);
   saved.document.json = json;
   saved.document.rows = kind->rows;
-  COLL_TRY(kind->fill(saved, style));
-  if (const std::string made = made_text(saved.judged); !made.empty())
-    saved.text = format("# {}\n{}", made, saved.text);
+  COLL_TRY(kind->fill(saved));
   return saved;
 }
 

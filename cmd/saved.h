@@ -5,23 +5,16 @@
 #include <string>
 
 #include "cmd/report/compare.h"
-#include "cmd/text/console.h"
 
 namespace collctl::cmd {
 
-struct SavedStyle {
-  const Console& console;  // whose width and colours the text is for
-  bool wide = false;
-};
 struct Saved {
-  std::string text;  // for that console
   Document document;
-  Judgement judged;
   std::optional<BenchReport> bench;
   PathMatrix paths = {};
 };
 // One document, or the lines of a .jsonl. Errors: usage, naming what was expected.
-Result<Saved> read_saved(const std::string& text, const SavedStyle& style);
+Result<Saved> read_saved(const std::string& text);
 
 // The lines of a .jsonl as the document that they are of. What has no end becomes one that is not
 // tested to its end; a last line that is cut is left out. One document stays as it is.

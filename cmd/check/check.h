@@ -173,22 +173,17 @@ CheckReport condensed(const CheckReport& round);
 std::string utc_text(int64_t unix_s);
 
 // evidence.cc: what was measured, in ten lines at most, and what each was held against. Pure.
-struct Evidence {
-  std::string what, found;
-  std::string against;  // empty: nothing, the host is alone
-};
-std::vector<Evidence> evidence_of(const CheckReport& report);
+EvidenceList evidence_of(const CheckReport& report);
 
 // report.cc: pure.
-std::string check_text(const CheckReport& report, const Verdict& verdict, int width);
 std::string check_json(const CheckReport& report, const Verdict& verdict);
 // And back. Suites that this version does not have are left out.
 Result<CheckReport> read_check(const Judgement& judged);
 // The machine that most hosts have, as a picture; empty where it is not known. Error usage: it is
 // no topology.
 Result<std::string> machine_picture(const CheckReport& report);
-// With the pictures and the table of hosts. `machine_svg`: as machine_picture() makes it.
-Document check_document(const CheckReport& report, const Verdict& verdict,
+// `json`: of check_json(); `machine_svg`: as machine_picture() makes it.
+Document check_document(const CheckReport& report, std::string json,
                         const std::string& machine_svg = "");
 // A line for each culprit that is a host or on one: scontrol update nodename=... state=drain.
 std::string drain_lines(const CheckReport& report);

@@ -345,20 +345,21 @@ Result<int> checked(const ParsedLine& line, Console& console) {
   const CheckReport report = run.options.soak_s > 0 ? soak.go() : run_suites(run, asked, progress);
   run.out = report.out;
   Verdict verdict(report.findings, run.interrupted);
+  COLL_ASSIGN(const std::string picture, machine_picture(report));
+  const Document document = check_document(report, check_json(report, verdict), picture);
   if (nagios)
     console.out(nagios_line(report, verdict));
   else
-    console.out(output.format == Format::json ? check_json(report, verdict)
-                                              : check_text(report, verdict, console.out_width()));
+    console.out(output.format == Format::json
+                    ? document.json
+                    : document_text(document, {.width = size_t(console.out_width()),
+                                               .whole = output.verbosity > 0}));
   if (run.interrupted) console.print_error(*run.interrupted);
   std::vector<OutputFile> files;  // without the lines of a soak, which are written
   for (const OutputFile& file : output.files)
     if (run.options.soak_s == 0 || file.format != Format::jsonl) files.push_back(file);
   Status written = soak.take_status();
-  if (written.ok()) {
-    COLL_ASSIGN(const std::string picture, machine_picture(report));
-    written = write_documents(files, check_document(report, verdict, picture));
-  }
+  if (written.ok()) written = write_documents(files, document);
   if (written.ok() && !output.save_baseline.empty()) {
     std::vector<const BenchReport*> reports;
     for (const BenchReport& each : run.measured) reports.push_back(&each);

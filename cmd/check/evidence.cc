@@ -45,7 +45,7 @@ std::string ends_text(const Subject& at) {
   return name.empty() ? "" : format(" ({})", name);
 }
 
-void add_facts(const CheckReport& report, std::vector<Evidence>& list) {
+void add_facts(const CheckReport& report, EvidenceList& list) {
   std::map<Host, std::string> facts;
   for (const char* name : kFacts)
     for (const Finding& finding : report.findings) {
@@ -72,7 +72,7 @@ void add_facts(const CheckReport& report, std::vector<Evidence>& list) {
         {"hosts", format("{} more kinds of host", kinds.size() - kMostKinds), "each other"});
 }
 
-void add_figures(const CheckReport& report, const FigureRow& row, std::vector<Evidence>& list) {
+void add_figures(const CheckReport& report, const FigureRow& row, EvidenceList& list) {
   std::vector<Figure> all;
   for (const Finding& finding : report.findings) {
     if (finding.name != row.check || finding.measured.empty()) continue;
@@ -98,7 +98,7 @@ void add_figures(const CheckReport& report, const FigureRow& row, std::vector<Ev
                                    : basis});
 }
 
-void add_paths(const CheckReport& report, std::vector<Evidence>& list) {
+void add_paths(const CheckReport& report, EvidenceList& list) {
   struct Path {
     double GBps;
     size_t from, to;
@@ -125,7 +125,7 @@ void add_paths(const CheckReport& report, std::vector<Evidence>& list) {
 }
 
 // The all-reduce, and of the others the one farthest from what is expected.
-void add_cluster(const CheckReport& report, std::vector<Evidence>& list) {
+void add_cluster(const CheckReport& report, EvidenceList& list) {
   const Finding* worst = nullptr;
   double least = 0;
   const auto add = [&](const Finding& finding) {
@@ -152,7 +152,7 @@ void add_cluster(const CheckReport& report, std::vector<Evidence>& list) {
   if (worst != nullptr) add(*worst);
 }
 
-void add_counters(const CheckReport& report, std::vector<Evidence>& list) {
+void add_counters(const CheckReport& report, EvidenceList& list) {
   uint64_t read = 0, of = 0;
   size_t hosts = 0;
   for (const Finding& finding : report.findings) {
@@ -169,8 +169,8 @@ void add_counters(const CheckReport& report, std::vector<Evidence>& list) {
 
 }  // namespace
 
-std::vector<Evidence> evidence_of(const CheckReport& report) {
-  std::vector<Evidence> list;
+EvidenceList evidence_of(const CheckReport& report) {
+  EvidenceList list;
   add_facts(report, list);
   for (const FigureRow& row : kFigures) add_figures(report, row, list);
   add_paths(report, list);

@@ -50,7 +50,6 @@ const char* level_word(CheckLevel level) {
 
 constexpr size_t kMostMachine = size_t(1) << 20;  // bytes of a topology file
 constexpr size_t kMostCause = 60;                 // characters of a cause in short
-constexpr size_t kMostRows = 64;                  // of good hosts; bad ones are all shown
 
 bool of_suite(const Finding& finding, const Suite& suite) {
   const std::string name = suite.name;
@@ -85,85 +84,20 @@ std::string cell(const CheckReport& report, const SuiteResult& result, const Hos
   return warn ? "warn" : "ok";
 }
 
-std::string table(const CheckReport& report, size_t width) {
-  TextMatrix matrix{.indent = {}, .rows = {.title = "host", .left = true}};
-  for (const SuiteResult& result : report.suites)
-    matrix.columns.push_back({.title = result.suite->name, .left = true});
-  size_t good = 0, folded = 0;
-  for (const Host& host : report.hosts) {
-    std::vector<std::string> cells;
-    for (const SuiteResult& result : report.suites) cells.push_back(cell(report, result, host));
-    const bool plain = std::all_of(cells.begin(), cells.end(), [](const std::string& said) {
-      return said == "ok" || said == "-";
-    });
-    if (plain && ++good > kMostRows) {
-      ++folded;
-      continue;
-    }
-    matrix.rows.cells.push_back(host.name);
-    for (size_t i = 0; i < cells.size(); ++i)
-      matrix.columns[i].cells.push_back(std::move(cells[i]));
-  }
-  std::string text = matrix_text(matrix, width);
-  if (folded > 0) text += format("and {} more hosts with nothing but ok\n", folded);
-  return text;
-}
-
-// Begins where the line stands; what does not fit goes on below, after `indent` spaces.
-std::string wrapped(const std::string& text, size_t indent, size_t width) {
-  return wrapped_text(text, indent, std::max(width, indent + 20)).substr(indent);
-}
-
-std::string verdict_line(const CheckReport& report, const Verdict& verdict) {
-  if (verdict.ok()) return "verdict: passed\n";
-  if (verdict.incomplete())
-    return "verdict: passed, but not everything that was asked for was tested\n";
-  std::vector<std::string> bad;
-  for (const Host& host : report.hosts)
-    if (std::any_of(report.culprits.begin(), report.culprits.end(),
-                    [&](const Culprit& culprit) { return culprit.host == host; }))
-      bad.push_back(host.name);
-  std::string text = "verdict: FAILED";
-  if (verdict.code() != ErrorCode::failed) text += format(" ({})", base::code_name(verdict.code()));
-  if (!bad.empty())
-    text += format(": {} of {} ({})", bad.size(), counted(report.hosts.size(), "host"),
-                   folded_hosts(bad));
-  return text + "\n";
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 // The worst value of each check, interval by interval.
-std::string soak_text(const SoakResult& soak, size_t width) {
-  std::string text =
-      format("\nsoak: {} in {} of {}, {} failed, from {}\n", counted(size_t(soak.rounds), "round"),
-             duration_text(soak.seconds), duration_text(soak.asked_s), soak.failed, soak.began);
-  std::vector<TableColumn> columns{{.title = "from", .left = true},
-                                   {.title = "rounds"},
-                                   {.title = "failed"},
-                                   {.title = "worst of", .left = true}};
+Table soak_table(const SoakResult& soak) {
+  Table table{.columns = {{.title = "from", .left = true},
+                          {.title = "rounds"},
+                          {.title = "failed"},
+                          {.title = "worst of", .left = true}}};
   for (const SoakInterval& interval : soak.intervals) {
     std::string worst;
     for (const Finding& one : interval.lowest)
       worst += format("{}{} {} {}", worst.empty() ? "" : ", ", one.name, one.measured, one.unit);
-    columns[0].cells.push_back(interval.from);
-    columns[1].cells.push_back(std::to_string(interval.rounds));
-    columns[2].cells.push_back(std::to_string(interval.failed));
-    columns[3].cells.push_back(worst.empty() ? "-" : worst);
+    table.add({interval.from, std::to_string(interval.rounds), std::to_string(interval.failed),
+               worst.empty() ? "-" : worst});
   }
-  return text + table_text(columns, {}, width);
-}
-
-// Without the name that it begins with, as evidence of a host's own words does.
-std::string evidence_alone(const Culprit& culprit) {
-  std::string text = culprit.evidence;
-  for (const std::string& name : {culprit.name, culprit.host.name})
-    if (!name.empty() && text.starts_with(name + ": ")) text.erase(0, name.size() + 2);
-  return text;
+  return table;
 }
 
 // Slurm reads lists in a name: only what is plainly one node is put into a line.
@@ -201,60 +135,6 @@ std::string drain_lines(const CheckReport& report) {
                    base::shell_quoted(reason));
   }
   return text;
-}
-
-std::string check_text(const CheckReport& report, const Verdict& verdict, int width) {
-  const size_t room = size_t(std::max(width, 40));
-  std::string text = format("collctl check, {}: {}, {:.1f} s\n", kCheckLevels[size_t(report.level)],
-                            counted(report.hosts.size(), "host"), report.seconds);
-  text += "\n" + table(report, room);
-  if (const std::vector<Evidence> list = evidence_of(report); !list.empty()) {
-    text += "\nmeasured:\n";
-    for (const Evidence& one : list)
-      text += "  " + wrapped(format("{}: {}{}{}", one.what, one.found,
-                                    one.against.empty() ? "" : "; held against ", one.against),
-                             4, room);
-  }
-  for (const SuiteResult& result : report.suites)
-    if (result.times > 1)
-      text += wrapped(
-          format("{} was measured {} times, as {}", result.suite->name, result.times, result.again),
-          2, room);
-  if (report.soak) text += soak_text(*report.soak, room);
-  if (!report.culprits.empty()) {
-    text += "\nat fault:\n";
-    for (const Culprit& culprit : report.culprits)
-      text += "  " + wrapped(format("{} {}: {}", subject_word(culprit.kind), culprit.name,
-                                    evidence_alone(culprit)),
-                             4, room);
-  }
-  const auto list = [&](FindingStatus status, const char* title) {
-    // Those that say the same are one entry under all of their names.
-    NamesBy<std::pair<std::string, std::string>> entries;  // by words and remedy
-    for (const Finding& finding : report.findings) {
-      if (finding.status != status || finding.message.empty()) continue;
-      std::vector<std::string>& names = entries[{told(finding), finding.remedy}];
-      if (std::find(names.begin(), names.end(), finding.name) == names.end())
-        names.push_back(finding.name);
-    }
-    if (!entries.groups().empty()) text += format("\n{}:\n", title);
-    for (const auto& [said, names] : entries.groups()) {
-      text += "  " + wrapped(format("{}: {}", joined(names), said.first), 4, room);
-      if (!said.second.empty()) text += "    " + wrapped("-> " + said.second, 7, room);
-    }
-  };
-  list(FindingStatus::fail, "failed");
-  list(FindingStatus::warn, "to know");
-  list(FindingStatus::not_tested, "not tested");
-  if (const std::string lines = drain_lines(report); !lines.empty())
-    text += "\nto drain them under Slurm:\n" + lines;
-  text += "\n";
-  NamesBy<std::string> not_run;  // suites by why
-  for (const SuiteResult& result : report.suites)
-    if (result.end == SuiteEnd::not_asked) not_run[result.why].push_back(result.suite->name);
-  for (const auto& [why, names] : not_run.groups())
-    text += format("not run: {} ({})\n", joined(names), why);
-  return text + verdict_line(report, verdict);
 }
 
 std::string check_json(const CheckReport& report, const Verdict& verdict) {
@@ -335,23 +215,52 @@ Result<std::string> machine_picture(const CheckReport& report) {
   return topo_svg(view, nullptr);
 }
 
-Document check_document(const CheckReport& report, const Verdict& verdict,
+Document check_document(const CheckReport& report, std::string json,
                         const std::string& machine_svg) {
   Document document{.title = format("collctl check: {}", counted(report.hosts.size(), "host")),
-                    .json = check_json(report, verdict),
+                    .heading = format("collctl check, {}: {}, {:.1f} s", level_word(report.level),
+                                      counted(report.hosts.size(), "host"), report.seconds),
+                    .parts = {},
+                    .judged = judgement_of(json),
+                    .hosts = {},
+                    .summary = {},
+                    .json = std::move(json),
                     .rows = "checks",
-                    .text = check_text(report, verdict, 1000),
+                    .csv = {},
                     .svg = paths_svg("Paths between NICs", report.paths),
                     .more_svg = machine_svg};
-  for (const SuiteResult& result : report.suites)
-    document.hosts.checks.emplace_back(result.suite->name);
-  for (const Evidence& one : evidence_of(report))
-    document.evidence.push_back({one.what, one.found, one.against});
+  HostTable table;
+  for (const SuiteResult& result : report.suites) table.checks.emplace_back(result.suite->name);
   for (const Host& host : report.hosts) {
-    std::vector<std::string>& row = document.hosts.rows.emplace_back();
+    std::vector<std::string>& row = table.rows.emplace_back();
     row.push_back(host.name);
+    document.hosts.push_back(host.name);
     for (const SuiteResult& result : report.suites) row.push_back(cell(report, result, host));
   }
+  document.parts.push_back({std::move(table)});
+  document.parts.push_back({evidence_of(report)});
+  Facts again, not_run;
+  NamesBy<std::string> left_out;  // suites by why
+  for (const SuiteResult& result : report.suites) {
+    if (result.times > 1)
+      again.lines.push_back(format("{} was measured {} times, as {}", result.suite->name,
+                                   result.times, result.again));
+    if (result.end == SuiteEnd::not_asked) left_out[result.why].push_back(result.suite->name);
+  }
+  for (const auto& [why, names] : left_out.groups())
+    not_run.lines.push_back(format("not run: {} ({})", joined(names), why));
+  if (const auto& soak = report.soak) {
+    again.lines.push_back(format(
+        "soak: {} in {} of {}, {} failed, from {}", counted(size_t(soak->rounds), "round"),
+        duration_text(soak->seconds), duration_text(soak->asked_s), soak->failed, soak->began));
+  }
+  document.parts.push_back({std::move(again)});
+  if (report.soak) document.parts.push_back({soak_table(*report.soak)});
+  if (const std::string lines = drain_lines(report); !lines.empty())
+    document.parts.push_back(
+        {Drawn{[text = "to drain them under Slurm:\n" + lines](size_t) { return text; }},
+         Shown::always, true});
+  document.parts.push_back({std::move(not_run), Shown::always, true});
   return document;
 }
 

@@ -3,11 +3,9 @@
 
 #include "base/env.h"
 #include "base/format.h"
-#include "cmd/document/document.h"
 #include "cmd/job/options.h"
 #include "cmd/job/talk.h"
 #include "cmd/report/options.h"
-#include "cmd/report/report.h"
 #include "cmd/text/progress.h"
 
 namespace collctl::cmd {
@@ -28,17 +26,12 @@ Result<int> doctor_command(const ParsedLine& line, Console& console) {
     diagnosis.checks.push_back(Finding{.name = "expect"}.leave_out(
         format("speeds of copies in {} were not measured", expect.file),
         "collctl check --only node measures them"));
-  console.out(line.has("json") ? doctor_json(survey, diagnosis)
-                               : doctor_text(survey, diagnosis, line.has("verbose")));
-  if (output.files.empty()) return diagnosis.verdict().exit_code();
-  const size_t hosts = survey.hosts.size();
-  COLL_TRY(write_documents(
-      output.files, {.title = format("collctl doctor: {}", hosts == 1 ? survey.hosts[0].spec.name
-                                                                      : format("{} hosts", hosts)),
-                     .json = doctor_json(survey, diagnosis),
-                     .rows = "checks",
-                     .text = doctor_text(survey, diagnosis, true),
-                     .svg = ""}));
+  const Document document = doctor_document(survey, diagnosis, doctor_json(survey, diagnosis));
+  console.out(line.has("json") ? document.json
+                               : document_text(document, {.width = size_t(console.out_width()),
+                                                          .whole = line.has("verbose"),
+                                                          .quiet = quiet}));
+  COLL_TRY(write_documents(output.files, document));
   return diagnosis.verdict().exit_code();
 }
 

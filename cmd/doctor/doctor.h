@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "cmd/cli/parse.h"
 #include "cmd/doctor/expect.h"
+#include "cmd/document/document.h"
 #include "cmd/job/job.h"
 #include "cmd/judge/verdict.h"
 #include "launcher/remote/probe.h"
@@ -130,10 +131,10 @@ void add_rdma_checks(const SurveyedHost& host, Diagnosis& diagnosis);
 void add_network_checks(const Survey& survey, Diagnosis& diagnosis);
 void add_reach_checks(const Survey& survey, Diagnosis& diagnosis);
 
-// `connections`: also how each host was connected.
-std::string doctor_text(const Survey& survey, const Diagnosis& diagnosis, bool connections);
 std::string doctor_json(const Survey& survey, const Diagnosis& diagnosis);
-// The hosts of that document, as far as doctor_text() shows them.
+// Whole (-v): also how each host was connected. `json`: of doctor_json().
+Document doctor_document(const Survey& survey, const Diagnosis& diagnosis, std::string json);
+// The hosts of that document, as far as doctor_document() shows them.
 Result<Survey> read_survey(const std::string& json);
 
 // The command.

@@ -5,12 +5,11 @@
 
 #include "base/format.h"
 #include "base/json_writer.h"
-#include "base/version.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/judge/json.h"
 #include "cmd/judge/text.h"
-#include "cmd/report/report.h"
 #include "cmd/text/provenance.h"
+#include "cmd/text/sizes.h"
 
 namespace collctl::cmd {
 namespace {
@@ -65,53 +64,34 @@ std::vector<Column> columns(const Diagnosis& diagnosis) {
 }
 
 // Hosts by checks; what is the same on all hosts stands in one line before.
-std::string table(const Survey& survey, const Diagnosis& diagnosis) {
-  const auto all = columns(diagnosis);
-  std::string same, text = "# host";
-  std::vector<std::string> rows;
-  size_t width = 4;
-  for (const auto& host : survey.hosts) width = std::max(width, host.spec.name.size());
-  text += std::string(width - 4, ' ');
-  for (const auto& host : survey.hosts) rows.push_back(format("  {:<{}}", host.spec.name, width));
-  for (const Column& column : all) {
+void add_table(const Survey& survey, const Diagnosis& diagnosis, Document& document) {
+  std::string same;
+  Grid grid{.title = {}, .matrix = {.indent = {}, .rows = {.title = "host", .left = true}}};
+  for (const auto& host : survey.hosts) grid.matrix.rows.cells.push_back(host.spec.name);
+  for (const Column& column : columns(diagnosis)) {
     if (!column.wanted) {
       same +=
           format("{}{} {}", same.empty() ? "" : ", ", column.name, column.cells.begin()->second);
       continue;
     }
-    width = column.name.size();
-    for (const auto& [host, cell] : column.cells) width = std::max(width, cell.size());
-    text += format("  {:<{}}", column.name, width);
-    for (size_t i = 0; i < rows.size(); ++i) {
-      const auto cell = column.cells.find(survey.hosts[i].spec.host());
-      rows[i] += format("  {:<{}}", cell == column.cells.end() ? "-" : cell->second, width);
+    TableColumn& made = grid.matrix.columns.emplace_back();
+    made.title = column.name;
+    made.left = true;
+    for (const auto& host : survey.hosts) {
+      const auto cell = column.cells.find(host.spec.host());
+      made.cells.push_back(cell == column.cells.end() ? "-" : cell->second);
     }
   }
-  text.resize(text.find_last_not_of(' ') + 1);
-  text += "\n";
-  for (std::string& row : rows) {
-    row.resize(row.find_last_not_of(' ') + 1);
-    text += row + "\n";
-  }
-  return (same.empty() ? "" : format("# same on all hosts: {}\n", same)) + text;
+  if (!same.empty()) document.parts.push_back({Facts{{"same on all hosts: " + same}}});
+  document.parts.push_back({std::move(grid)});
 }
 
 // One host: a line for each check.
-std::string list(const Diagnosis& diagnosis) {
-  std::string text;
+Table list(const Diagnosis& diagnosis) {
+  Table table{.columns = {{.title = "check", .left = true}, {.title = "found", .left = true}}};
   for (const Finding& check : diagnosis.checks)
-    if (check.name != "connect") text += format("  {:<8}  {}\n", check.name, cell_text(check));
-  return text;
-}
-
-std::string oddities(const Diagnosis& diagnosis) {
-  std::string text;
-  for (const Finding& check : diagnosis.checks)
-    if (check.odd && check.status == FindingStatus::pass) {
-      text += format("odd  {}: {}: {}\n", check.name, check.at.host, check.message);
-      if (!check.remedy.empty()) text += format("  remedy: {}\n", check.remedy);
-    }
-  return text;
+    if (check.name != "connect") table.add({check.name, cell_text(check)});
+  return table;
 }
 
 void write_host(JsonWriter& json, const SurveyedHost& host) {
@@ -128,20 +108,33 @@ void write_host(JsonWriter& json, const SurveyedHost& host) {
 
 }  // namespace
 
-std::string doctor_text(const Survey& survey, const Diagnosis& diagnosis, bool connections) {
-  size_t lost = 0;
-  for (const auto& host : survey.hosts) lost += host.error ? 1 : 0;
-  const size_t count = survey.hosts.size();
-  std::string text = format("# collctl doctor {}: {}", base::kVersion,
-                            count == 1 ? survey.hosts[0].spec.name : format("{} hosts", count));
-  if (lost > 0) text += format(", {} could not be asked", lost);
-  text += "\n";
+Document doctor_document(const Survey& survey, const Diagnosis& diagnosis, std::string json) {
+  const size_t hosts = survey.hosts.size();
+  const auto lost = size_t(std::count_if(survey.hosts.begin(), survey.hosts.end(),
+                                         [](const auto& host) { return host.error.has_value(); }));
+  Document document{.title = format("collctl doctor: {}", hosts == 1 ? survey.hosts[0].spec.name
+                                                                     : counted(hosts, "host")),
+                    .heading = {},
+                    .parts = {},
+                    .judged = judgement_of(json),
+                    .hosts = {},
+                    .summary = joined(diagnosis.summary),
+                    .json = std::move(json),
+                    .rows = "checks",
+                    .svg = {}};
+  document.heading = document.title;
+  if (lost > 0) document.heading = format("{}, {} could not be asked", document.title, lost);
+  Facts connections;
+  for (const auto& host : survey.hosts) document.hosts.push_back(host.spec.name);
   for (const auto& host : survey.hosts)
-    if (connections && !host.client.empty())
-      text += format("# {}: {}\n", host.spec.name, host.client);
-  text += (count == 1 && lost == 0 ? list(diagnosis) : table(survey, diagnosis));
-  text += oddities(diagnosis) + problems_text(diagnosis.checks) + suspects_text(diagnosis.culprits);
-  return shown(text + verdict_text(diagnosis.verdict()));
+    if (!host.client.empty())
+      connections.lines.push_back(format("{}: {}", host.spec.name, host.client));
+  document.parts.push_back({std::move(connections), Shown::whole});
+  if (hosts == 1 && lost == 0)
+    document.parts.push_back({list(diagnosis)});
+  else
+    add_table(survey, diagnosis, document);
+  return document;
 }
 
 std::string doctor_json(const Survey& survey, const Diagnosis& diagnosis) {

@@ -1,35 +1,94 @@
-// A report as the kinds of files that -o names. All come out of its JSON document, so that every
-// command writes the same kinds: a CSV and the lines of a .jsonl are the entries of its list. Pure
-// but for write_documents(). Threads: any.
+// What a command has to say, made once and rendered as text, page, JUnit, Prometheus, CSV, lines or
+// pictures. The JSON is the command's own (its keys are a contract); everything else that scripts
+// read comes out of it, so that every command writes the same kinds of files. Pure but for
+// write_documents(). Threads: any.
 #pragma once
+#include <functional>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/result.h"
-#include "cmd/cli/parse.h"
+#include "cmd/document/judgement.h"
 #include "cmd/report/output.h"
+#include "cmd/text/console.h"
+#include "cmd/text/table.h"
 
 namespace collctl::cmd {
 
+struct Facts {
+  std::vector<std::string> lines;  // each goes on below where it does not fit
+};
+struct Table {
+  std::vector<TableColumn> columns;
+  std::vector<std::string_view> expendable = {};  // where there is no room, in this order
+  // A row: as many cells as columns.
+  void add(std::initializer_list<std::string> cells) {
+    size_t column = 0;
+    for (const std::string& cell : cells) columns[column++].cells.push_back(cell);
+  }
+};
+struct Grid {
+  std::string title;  // may be empty
+  TextMatrix matrix;  // by rows and columns that are alike
+};
 // Hosts by checks: the host first, then a word of each check ("ok", "FAIL", "warn", ...).
 struct HostTable {
   std::vector<std::string> checks;
   std::vector<std::vector<std::string>> rows;
 };
+// What was measured, and what it was held against (empty: nothing, it is alone).
+struct Evidence {
+  std::string what, found, against;
+};
+using EvidenceList = std::vector<Evidence>;
+// Lines for a person that nothing else here can show.
+struct Drawn {
+  std::function<std::string(size_t width)> lines;  // each ended
+};
+
+enum class Shown : uint8_t { always, brief, whole };  // brief: not where all is asked for
+struct DocumentPart {
+  std::variant<Facts, Table, Grid, HostTable, EvidenceList, Drawn> what;
+  Shown shown = Shown::always;
+  bool after = false;  // what was found
+};
+
+struct TextStyle {
+  size_t width = kNoWidth;
+  bool whole = false;                // with all that -v shows
+  bool quiet = false;                // without the heading
+  bool tells_error = false;          // that the run broke off with; else whoever ran it says so
+  const Console* console = nullptr;  // whose colours are meant; null: none
+};
 
 struct Document {
-  std::string title;          // "collctl doctor: 4 hosts"
-  std::string json;           // the whole report, valid
-  std::string rows;           // the key of the list in it that .csv and .jsonl are made of
-  std::string text;           // as a person reads it, without colours
+  std::string title;                // "collctl rails: 4 hosts"
+  std::string heading;              // the first line of the text, with what it was done with
+  std::vector<DocumentPart> parts;  // in this order
+  Judgement judged;
+  std::vector<std::string> hosts;  // that were judged; empty: not known
+  std::string summary;             // the verdict's reasons in a few words; may be empty
+  std::string json;                // the whole report, valid
+  std::string rows;                // the key of the list in it that .csv and .jsonl are made of
+  // Of what was printed as it came, row by row; none: made of the rest.
+  std::function<std::string(const TextStyle&)> own_text = {};
+  std::string csv = {};       // empty: made of the list
   std::string svg;            // a picture, or empty
   std::string more_svg = {};  // further pictures, for .html alone
-  std::string csv = {};       // empty: made of the list
-  // For .html: what, what was found, what it was held against.
-  std::vector<std::vector<std::string>> evidence = {};
-  HostTable hosts = {};  // for .html; empty: made of the checks in it, if there are any
 };
+
+// text.cc: the heading, the parts, who is at fault, what failed, what is to know, what was not
+// tested, and last the verdict. Nothing in it is obeyed by a terminal.
+std::string document_text(const Document& document, const TextStyle& style);
+// "passed", "FAILED: 1 of 6 hosts (node03)": THE words for how a run ended.
+// Green, yellow or red.
+std::string verdict_coloured(const Verdict& verdict, const Console* console,
+                             const std::string& words);
+std::string verdict_words(const Judgement& judged, size_t hosts = 0,
+                          const std::string& summary = {});
 
 // .jsonl: first the document without the list, then a line for each entry. .csv: a column for each
 // key that an entry has, PARENT.KEY for those of an object inside. .html: one page that needs no

@@ -119,7 +119,7 @@ std::string junit_of(const Document& document) {
   std::vector<std::string> suites;
   std::map<std::string, Counts> counts;
   std::map<std::string, std::string> texts;
-  for (const Finding& finding : cases_of(judgement_of(document.json))) {
+  for (const Finding& finding : cases_of(document.judged)) {
     const std::string suite = suite_of(finding);
     if (!texts.contains(suite)) suites.push_back(suite);
     all.add(finding.status);
@@ -136,7 +136,7 @@ std::string junit_of(const Document& document) {
 }
 
 std::string prometheus_of(const Document& document) {
-  const Judgement judged = judgement_of(document.json);
+  const Judgement& judged = document.judged;
   std::string report = judged.schema.substr(0, judged.schema.find('/'));
   report = label("report", report.substr(report.find('.') + 1));
   Metric ok{"collctl_ok", "Whether the last run passed."};
@@ -150,7 +150,7 @@ std::string prometheus_of(const Document& document) {
   const auto host_label = [&](const std::string& host) {
     return report + "," + label("host", host);
   };
-  for (const auto& row : document.hosts.rows) host_ok.values[host_label(row.front())] = 1;
+  for (const std::string& name : document.hosts) host_ok.values[host_label(name)] = 1;
   for (const Finding& finding : judged.checks) {
     const std::string host = host_label(finding.at.host.name);
     const std::string check = host + "," + label("check", finding.name);

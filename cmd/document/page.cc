@@ -85,17 +85,15 @@ std::string table(const std::vector<std::string>& titles,
   return html + "</tr>\n</table></div>\n";
 }
 
-std::string verdict_html(const Verdict& verdict) {
-  if (verdict.ok()) return "<p class=\"verdict ok\">passed</p>\n";
-  if (verdict.incomplete())
-    return "<p class=\"verdict part\">passed, but not everything that was asked for was "
-           "tested</p>\n";
+std::string verdict_html(const Document& document) {
+  const Verdict& verdict = document.judged.verdict;
   const auto& error = verdict.error();
-  return format("<p class=\"verdict bad\">FAILED{}</p>\n",
-                error ? ", the run broke off: " + escaped(error->chain())
-                : verdict.code() == ErrorCode::failed
-                    ? ""
-                    : format(" ({})", base::code_name(verdict.code())));
+  return format("<p class=\"verdict {}\">{}{}</p>\n",
+                verdict.ok()           ? "ok"
+                : verdict.incomplete() ? "part"
+                                       : "bad",
+                escaped(verdict_words(document.judged, document.hosts.size(), document.summary)),
+                error ? ": " + escaped(error->chain()) : "");
 }
 
 std::string item(const char* colour, const std::string& head, const std::string& words,
@@ -212,6 +210,17 @@ std::string hosts_html(HostTable hosts) {
                  table(hosts.checks, folded));
 }
 
+// Without the heads of the files that they could be.
+std::string pictures(const std::string& svg) {
+  std::string html;
+  for (size_t at = 0; (at = svg.find("<svg", at)) != std::string::npos;) {
+    const size_t end = svg.find("</svg>", at);
+    html += "<div class=\"wide\">" + svg.substr(at, end + 6 - at) + "</div>\n";
+    at = end;
+  }
+  return html;
+}
+
 // Without columns that say the same nothing everywhere; rows that differ in their host alone are
 // one.
 Rows for_people(Rows rows) {
@@ -242,14 +251,61 @@ Rows for_people(Rows rows) {
   return rows;
 }
 
-// Without the heads of the files that they could be.
-std::string pictures(const std::string& svg) {
+// --- parts ---
+
+std::string html_of(const Facts& facts) {
   std::string html;
-  for (size_t at = 0; (at = svg.find("<svg", at)) != std::string::npos;) {
-    const size_t end = svg.find("</svg>", at);
-    html += "<div class=\"wide\">" + svg.substr(at, end + 6 - at) + "</div>\n";
-    at = end;
+  for (const std::string& line : facts.lines)
+    html += (html.empty() ? "" : "<br>\n") + escaped(line);
+  return html.empty() ? "" : format("<p>{}</p>\n", html);
+}
+
+std::string html_of(const std::vector<TableColumn>& columns) {
+  std::vector<std::string> titles;
+  std::vector<std::vector<std::string>> rows(columns.empty() ? 0 : columns[0].cells.size());
+  for (const TableColumn& column : columns) {
+    titles.push_back(column.unit.empty() ? column.title
+                                         : format("{}, {}", column.title, column.unit));
+    for (size_t i = 0; i < rows.size(); ++i) rows[i].push_back(column.cells[i]);
   }
+  return table(titles, rows);
+}
+
+std::string html_of(const Table& made) {
+  return html_of(made.columns);
+}
+
+std::string html_of(const Grid& grid) {
+  std::vector<TableColumn> columns{grid.matrix.rows};
+  columns.insert(columns.end(), grid.matrix.columns.begin(), grid.matrix.columns.end());
+  const std::string title =
+      grid.title.empty() ? "" : format("<p class=\"muted\">{}</p>\n", escaped(grid.title));
+  return title + html_of(columns);
+}
+
+std::string html_of(const HostTable& hosts) {
+  return hosts_html(hosts);
+}
+
+std::string html_of(const EvidenceList& measured) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [what, found, against] : measured) rows.push_back({what, found, against});
+  return rows.empty()
+             ? ""
+             : "<h2>What was measured</h2>\n" + table({"what", "found", "held against"}, rows);
+}
+
+std::string html_of(const Drawn& drawn) {
+  const std::string text = drawn.lines(kNoWidth);
+  return text.empty() ? "" : format("<pre>{}</pre>\n", escaped(text));
+}
+
+// With all that -v shows.
+std::string parts_html(const Document& document, bool after) {
+  std::string html;
+  for (const DocumentPart& part : document.parts)
+    if (part.after == after && part.shown != Shown::brief)
+      html += std::visit([](const auto& what) { return html_of(what); }, part.what);
   return html;
 }
 
@@ -264,20 +320,18 @@ std::string page_of(const Document& document) {
       "<meta name=\"viewport\" content=\"width=device-width\">\n"
       "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n",
       title, kPageStyle);
-  const Judgement judged = judgement_of(document.json);
+  const Judgement& judged = document.judged;
   if (const std::string made = made_text(judged); !made.empty())
     html += format("<p class=\"muted\">{}</p>\n", escaped(made));
-  html += verdict_html(judged.verdict) + findings_html(judged);
-  html += hosts_html(document.hosts.rows.empty() ? hosts_by_checks(judged.checks) : document.hosts);
-  if (!document.evidence.empty())
-    html += "<h2>What was measured</h2>\n" +
-            table({"what", "found", "held against"}, document.evidence);
-  html += pictures(document.svg) + pictures(document.more_svg);
-  if (!document.text.empty()) {
-    const std::string text = format("<pre>{}</pre>\n", escaped(document.text));
-    // Where there are findings the text says them once more.
-    html += !judged.checks.empty() ? details("As the terminal has it", text) : text;
-  }
+  html += verdict_html(document) + findings_html(judged);
+  const bool has_hosts = std::any_of(document.parts.begin(), document.parts.end(), [](auto& part) {
+    return std::holds_alternative<HostTable>(part.what);
+  });
+  if (!has_hosts) html += hosts_html(hosts_by_checks(judged.checks));
+  html += parts_html(document, false) + pictures(document.svg) + pictures(document.more_svg) +
+          parts_html(document, true);
+  if (document.own_text)
+    html += format("<pre>{}</pre>\n", escaped(document.own_text({.whole = true})));
   if (const Rows rows = for_people(rows_of(document.json, document.rows)); !rows.cells.empty())
     html += details("Everything that was looked at", table(rows.titles, rows.cells));
   return html + "</body>\n</html>\n";

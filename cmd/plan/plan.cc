@@ -264,13 +264,18 @@ Result<PlanRow> make_row(const JobPlan& plan, const runtime::CommShape& shape, u
 
 // -o: the choices are the rows.
 Status write_plan_files(const ParsedLine& line, const TopoView& view, const std::string& json,
-                        const std::string& text) {
+                        std::string text) {
   COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr));
-  return write_documents(output.files, {.title = "collctl plan: " + view.source,
-                                        .json = json,
-                                        .rows = "choices",
-                                        .text = text,
-                                        .svg = ""});
+  Document document{.title = "collctl plan: " + view.source,
+                    .heading = {},
+                    .parts = {{Drawn{[text = std::move(text)](size_t) { return text; }}}},
+                    .judged = judgement_of(json),
+                    .hosts = {},
+                    .summary = {},
+                    .json = json,
+                    .rows = "choices",
+                    .svg = {}};
+  return write_documents(output.files, document);
 }
 
 size_t table_width(const ParsedLine& line, const Console& console) {

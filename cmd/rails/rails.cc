@@ -121,16 +121,13 @@ Result<int> rails_command(const ParsedLine& given, Console& console) {
   }
   Verdict verdict = found.verdict(outcome.error);
   if (!speaks) return verdict.exit_code();
-  const std::string json = rails_json(report, found, verdict);
-  console.out(output.format == Format::json ? json
-                                            : rails_text(report, found, verdict,
-                                                         {.quiet = output.quiet,
-                                                          .all_pairs = output.verbosity > 0,
-                                                          .below = below,
-                                                          .width = size_t(console.out_width())}));
+  const Document document = rails_document(report, found, rails_json(report, found, verdict));
+  console.out(output.format == Format::json
+                  ? document.json
+                  : document_text(document, {.width = size_t(console.out_width()),
+                                             .whole = output.verbosity > 0,
+                                             .quiet = output.quiet}));
   if (outcome.error) console.print_error(*outcome.error);
-  if (output.files.empty()) return verdict.exit_code();
-  const Document document = rails_document(report, found, verdict, json);
   if (Status written = write_documents(output.files, document); !written.ok()) {
     console.print_error(written.error());
     verdict.worsen(written.error());

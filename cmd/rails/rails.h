@@ -112,20 +112,12 @@ void settle_busy(const BusyGuard& guard, const RailsReport& report, RailsFinding
 // than two: none.
 std::vector<int> hosts_in_doubt(const RailsReport& report, double below, int round);
 
-struct RailsTextStyle {
-  bool quiet = false, all_pairs = false;
-  double below = 0;
-  size_t width = kNoWidth;  // of the tables
-};
-std::string rails_text(const RailsReport& report, const RailsFindings& found,
-                       const Verdict& verdict, const RailsTextStyle& style);
 // Of a job that broke off: collctl.error/1 around what was found before.
 std::string rails_json(const RailsReport& report, const RailsFindings& found,
                        const Verdict& verdict);
 
-// With its picture; `json`: of rails_json().
-Document rails_document(const RailsReport& report, const RailsFindings& found,
-                        const Verdict& verdict, std::string json);
+// `json`: of rails_json().
+Document rails_document(const RailsReport& report, const RailsFindings& found, std::string json);
 // Ends are "node01 eth0"; a path that is none of this fabric was not tried.
 PathMatrix rails_paths(const RailsReport& report, const RailsFindings& found);
 

@@ -1,16 +1,16 @@
-// The reports of `rails`: tables for people, one object for scripts.
+// The report of `rails`: its document for people, one object for scripts.
 #include <algorithm>
 #include <set>
 #include <sstream>
 
 #include "base/format.h"
 #include "base/shell.h"
-#include "base/version.h"
 #include "cmd/judge/json.h"
-#include "cmd/judge/text.h"
 #include "cmd/rails/cells.h"
-#include "cmd/report/report.h"
+#include "cmd/text/hosts.h"
+#include "cmd/text/names_by.h"
 #include "cmd/text/provenance.h"
+#include "cmd/text/sizes.h"
 
 namespace collctl::cmd {
 namespace {
@@ -103,8 +103,8 @@ bool fits_one_matrix(const RailsReport& report) {
                                                 [](const auto& h) { return h.nics.size() == 1; });
 }
 
-std::string one_matrix(const RailsReport& report, const RailsFindings& found, size_t width) {
-  TextMatrix matrix{.indent = "  ", .rows = {.left = true}, .columns = {}};
+TextMatrix one_matrix(const RailsReport& report, const RailsFindings& found) {
+  TextMatrix matrix{.indent = {}, .rows = {.left = true}, .columns = {}};
   matrix.rows.title = "from \\ to";
   for (const RailsHost& host : report.hosts) {
     matrix.rows.cells.push_back(format("{} {}", host.host, host.nics[0].name));
@@ -123,12 +123,12 @@ std::string one_matrix(const RailsReport& report, const RailsFindings& found, si
         : cell.end == RailEnd::unlike ? word
                                       : word + " !";
   }
-  return matrix_text(matrix, width);
+  return matrix;
 }
 
-std::string table(const BothWays& pair, size_t width) {
+TextMatrix table(const BothWays& pair) {
   const auto &rows = pair.from().nics, &columns = pair.to().nics;
-  TextMatrix matrix{.indent = "  ", .rows = {.left = true}, .columns = {}};
+  TextMatrix matrix{.indent = {}, .rows = {.left = true}, .columns = {}};
   matrix.rows.title = pair.from().host.name + " \\ " + pair.to().host.name;
   for (const RailsNic& nic : rows) matrix.rows.cells.push_back(nic.name);
   for (size_t j = 0; j < columns.size(); ++j) {
@@ -136,7 +136,7 @@ std::string table(const BothWays& pair, size_t width) {
     column.title = columns[j].name;
     for (size_t i = 0; i < rows.size(); ++i) column.cells.push_back(pair.text(i, j));
   }
-  return matrix_text(matrix, width);
+  return matrix;
 }
 
 // The GIDs that this NIC's paths use.
@@ -158,28 +158,73 @@ std::string gids_used(const RailsReport& report, size_t host, size_t nic) {
   return text;
 }
 
-std::string facts(const RailsReport& report) {
-  std::string text;
+// What a NIC is, without what only it has.
+std::string kind_text(const RailsNic& nic) {
+  std::string text = nic.link;
+  if (nic.rate_Gbps > 0) text += format(" {:g} Gb/s", nic.rate_Gbps);
+  return text + format(" MTU {}", nic.mtu);
+}
+
+// Hosts whose NICs are alike are one line.
+Facts alike_hosts(const RailsReport& report) {
+  NamesBy<std::string> alike;
+  for (const RailsHost& host : report.hosts) {
+    NamesBy<std::string> nics;
+    for (const RailsNic& nic : host.nics) nics[kind_text(nic)].push_back(nic.name);
+    std::string text;
+    for (const auto& [kind, names] : nics.groups()) {
+      text += text.empty() ? "" : "; ";
+      for (const std::string& name : names) text += name + (&name == &names.back() ? " " : ", ");
+      text += kind;
+    }
+    alike[text.empty() ? "no NIC" : text].push_back(host.host.name);
+  }
+  Facts facts;
+  for (const auto& [text, hosts] : alike.groups())
+    facts.lines.push_back(format("{}: {}", folded_hosts(hosts), text));
+  return facts;
+}
+
+// Every NIC with the addresses that its paths use.
+Table each_nic(const RailsReport& report) {
+  Table table{.columns = {{.title = "host", .left = true},
+                          {.title = "NIC", .left = true},
+                          {.title = "link", .left = true},
+                          {.title = "Gb/s"},
+                          {.title = "MTU"},
+                          {.title = "LID"},
+                          {.title = "address", .left = true}}};
   for (size_t h = 0; h < report.hosts.size(); ++h) {
     const RailsHost& host = report.hosts[h];
     if (report.one_host && h > 0) break;  // the same host again
-    text += format("# {}:{}\n", host.host, host.nics.empty() ? " no NIC" : "");
     for (size_t n = 0; n < host.nics.size(); ++n) {
       const RailsNic& nic = host.nics[n];
-      text += format("#   {}  {}", nic.name, nic.link);
-      if (nic.rate_Gbps > 0) text += format("  {:g} Gb/s", nic.rate_Gbps);
-      text += format("  MTU {}", nic.mtu);
-      if (nic.lid != 0) text += format("  LID {}", nic.lid);
-      if (!nic.address.empty()) text += "  " + nic.address;
-      if (const std::string gids = gids_used(report, h, n); !gids.empty()) text += "  " + gids;
-      text += "\n";
+      const std::string gids = gids_used(report, h, n);
+      const char* const gap = nic.address.empty() || gids.empty() ? "" : ", ";
+      table.add({host.host.name, nic.name, nic.link,
+                 nic.rate_Gbps > 0 ? format("{:g}", nic.rate_Gbps) : "-", std::to_string(nic.mtu),
+                 nic.lid != 0 ? std::to_string(nic.lid) : "-", nic.address + gap + gids});
     }
-    for (const std::string& unused : host.unused) text += format("#   not used: {}\n", unused);
-    if (!host.busy.empty()) text += format("#   busy: {}\n", host.busy);
-    if (host.unused.empty() && !host.why_no_rdma.empty())
-      text += format("#   no RDMA: {}\n", host.why_no_rdma);
   }
-  return text;
+  return table;
+}
+
+// What is not used, and why; hosts that say the same are one line.
+Facts not_used(const RailsReport& report) {
+  NamesBy<std::string> said;
+  for (size_t h = 0; h < report.hosts.size(); ++h) {
+    const RailsHost& host = report.hosts[h];
+    if (report.one_host && h > 0) break;
+    for (const std::string& unused : host.unused)
+      said["not used: " + unused].push_back(host.host.name);
+    if (!host.busy.empty()) said["busy: " + host.busy].push_back(host.host.name);
+    if (host.unused.empty() && !host.why_no_rdma.empty())
+      said["no RDMA: " + host.why_no_rdma].push_back(host.host.name);
+  }
+  Facts facts;
+  for (const auto& [text, hosts] : said.groups())
+    facts.lines.push_back(format("{}: {}", folded_hosts(hosts), text));
+  return facts;
 }
 
 // Variables ("A=1 B=x") as a line for a shell: what hosts call their devices is quoted.
@@ -197,59 +242,33 @@ std::string export_line(const std::string& recommended, const char* prefix) {
   return text;
 }
 
-std::string message_size(uint64_t bytes) {
-  if (bytes % (1u << 20) == 0) return format("{} MiB", bytes >> 20);
-  if (bytes % 1024 == 0) return format("{} KiB", bytes >> 10);
-  return format("{} B", bytes);
+// The matrices, and what their marks mean.
+void add_matrices(const RailsReport& report, const RailsFindings& found, Document& document) {
+  const bool one = fits_one_matrix(report);
+  std::string legend =
+      one ? "GB/s from rows to columns" : "GB/s from rows to columns and back, the lower of both";
+  if (found.below > 0) legend += format("; * below {:g} of what is usual", found.below);
+  legend += one ? "; ! fails" : "; ! fails, > only there, < only back";
+  if (one) {
+    document.parts.push_back({Grid{legend, one_matrix(report, found)}});
+    return;
+  }
+  const auto pairs = host_pairs(report, found);
+  size_t hidden = 0;
+  for (const BothWays& pair : pairs) {
+    const bool good = pairs.size() > kMostPairs && pair.all_good();
+    hidden += good;
+    document.parts.push_back({Grid{legend, table(pair)}, good ? Shown::whole : Shown::always});
+    legend.clear();
+  }
+  if (hidden > 0)
+    document.parts.push_back(
+        {Facts{{format("{} of {} pairs of hosts are all right and not shown; -v shows them", hidden,
+                       pairs.size())}},
+         Shown::brief});
 }
 
 }  // namespace
-
-std::string rails_text(const RailsReport& report, const RailsFindings& found,
-                       const Verdict& verdict, const RailsTextStyle& style) {
-  std::string text;
-  const size_t hosts = report.one_host ? 1 : report.hosts.size();
-  const bool one = fits_one_matrix(report);
-  if (!style.quiet) {
-    text += format("# collctl {} rails: {} host{}, {}, messages of {}\n", base::kVersion, hosts,
-                   hosts == 1 ? "" : "s", found.rdma ? "RDMA (NET/IB)" : "sockets (NET/Socket)",
-                   message_size(report.message_bytes));
-    if (report.one_host) text += "# there is only one host: its NICs loop back to each other\n";
-    text += facts(report);
-    text += one ? "# GB/s from rows to columns"
-                : "# GB/s from rows to columns and back, the lower of both";
-    if (style.below > 0) text += format("; * below {:g} of what is usual", style.below);
-    text += one ? "; ! fails\n" : "\n# ! fails, > only there, < only back\n";
-  }
-  if (one) text += one_matrix(report, found, style.width);
-  const auto pairs = one ? std::vector<BothWays>() : host_pairs(report, found);
-  size_t hidden = 0;
-  for (const BothWays& pair : pairs) {
-    if (!style.all_pairs && pairs.size() > kMostPairs && pair.all_good())
-      ++hidden;
-    else
-      text += table(pair, style.width);
-  }
-  if (hidden > 0)
-    text += format("# {} of {} pairs of hosts are all right and not shown; -v shows them\n", hidden,
-                   pairs.size());
-  text += problems_text(found.checks);
-  if (found.rail_only)
-    text += "# rails: NICs reach those of their name only, as a rail-only fabric has it\n";
-  if (found.good > 0)
-    text += format("# {} of {} paths: median {:.3g} GB/s, least {:.3g} GB/s\n", found.good,
-                   found.tried, found.median_GBps, found.least_GBps);
-  if (found.came_back > 0)
-    text += format("# bad once and good when measured again: {} of {} paths\n", found.came_back,
-                   found.tried);
-  text += verdict_text(verdict);
-  if (!found.recommended.empty())
-    text +=
-        format("# recommended for collctl, and for NCCL:\n{}\n{}\n",
-               export_line(found.recommended, "COLLCTL_"), export_line(found.recommended, "NCCL_"));
-  if (!found.note.empty()) text += format("# {}\n", found.note);
-  return shown(std::move(text));
-}
 
 PathMatrix rails_paths(const RailsReport& report, const RailsFindings& found) {
   PathMatrix paths;
@@ -275,16 +294,48 @@ PathMatrix rails_paths(const RailsReport& report, const RailsFindings& found) {
   return paths;
 }
 
-Document rails_document(const RailsReport& report, const RailsFindings& found,
-                        const Verdict& verdict, std::string json) {
+Document rails_document(const RailsReport& report, const RailsFindings& found, std::string json) {
   const size_t hosts = report.one_host ? 1 : report.hosts.size();
-  const std::string title =
-      hosts == 1 ? report.hosts[0].host.name : format("{} hosts", report.hosts.size());
-  return {.title = "collctl rails: " + title,
-          .json = std::move(json),
-          .rows = "checks",
-          .text = rails_text(report, found, verdict, {.all_pairs = true, .below = found.below}),
-          .svg = paths_svg("Paths between NICs", rails_paths(report, found))};
+  Document document{
+      .title = format("collctl rails: {}",
+                      hosts == 1 ? report.hosts[0].host.name : counted(hosts, "host")),
+      .heading = format("collctl rails: {}, {}, messages of {}", counted(hosts, "host"),
+                        found.rdma ? "RDMA (NET/IB)" : "sockets (NET/Socket)",
+                        human_bytes(report.message_bytes)),
+      .parts = {},
+      .judged = judgement_of(json),
+      .hosts = {},
+      .summary = joined(found.summary),
+      .json = std::move(json),
+      .rows = "checks",
+      .svg = paths_svg("Paths between NICs", rails_paths(report, found))};
+  for (size_t h = 0; h < hosts; ++h) document.hosts.push_back(report.hosts[h].host.name);
+  if (report.one_host)
+    document.parts.push_back({Facts{{"there is only one host: its NICs loop back to each other"}}});
+  document.parts.push_back({alike_hosts(report), Shown::brief});
+  document.parts.push_back({each_nic(report), Shown::whole});
+  document.parts.push_back({not_used(report)});
+  add_matrices(report, found, document);
+  Facts facts;
+  if (found.good > 0)
+    facts.lines.push_back(format("{} of {} paths pass: median {:.3g} GB/s, least {:.3g} GB/s",
+                                 found.good, found.tried, found.median_GBps, found.least_GBps));
+  if (found.rail_only)
+    facts.lines.push_back(
+        "rails: NICs reach those of their name only, as a rail-only fabric has it");
+  if (found.came_back > 0)
+    facts.lines.push_back(format("bad once and good when measured again: {} of {} paths",
+                                 found.came_back, found.tried));
+  document.parts.push_back({std::move(facts)});
+  if (!found.recommended.empty())
+    document.parts.push_back({Drawn{[recommended = found.recommended](size_t) {
+                                return format("recommended for collctl, and for NCCL:\n{}\n{}\n",
+                                              export_line(recommended, "COLLCTL_"),
+                                              export_line(recommended, "NCCL_"));
+                              }},
+                              Shown::always, true});
+  if (!found.note.empty()) document.parts.push_back({Facts{{found.note}}, Shown::always, true});
+  return document;
 }
 
 std::string rails_json(const RailsReport& report, const RailsFindings& found,

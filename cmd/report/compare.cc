@@ -4,7 +4,6 @@
 
 #include "base/format.h"
 #include "cmd/judge/json.h"
-#include "cmd/judge/text.h"
 #include "cmd/report/figures.h"
 #include "cmd/text/provenance.h"
 #include "cmd/text/sizes.h"
@@ -43,7 +42,7 @@ std::vector<Failure> failures_of(const std::vector<ComparedRun>& runs) {
 
 }  // namespace
 
-Compared merge_runs(const std::vector<ComparedRun>& runs, size_t width) {
+Document merge_runs(const std::vector<ComparedRun>& runs) {
   bool choices = false;
   for (const ComparedRun& run : runs) choices |= run.bench && has_choices(*run.bench);
   std::map<FigureKey, std::vector<Figure>> all;
@@ -52,10 +51,9 @@ Compared merge_runs(const std::vector<ComparedRun>& runs, size_t width) {
       auto& list = all[key];
       if (list.empty() || list.front().unit == value.unit) list.push_back(value);
     }
-  Compared made;
-  std::string text = format("# {} runs\n", runs.size());
+  Facts list;
+  for (const ComparedRun& run : runs) list.lines.push_back(run_line("", run));
   std::vector<Finding> findings;
-  for (const ComparedRun& run : runs) text += run_line("", run);
   for (Failure& one : failures_of(runs)) findings.push_back(std::move(one.finding));
   for (const ComparedRun& run : runs) {
     // What a verdict says beyond its checks.
@@ -102,26 +100,28 @@ Compared merge_runs(const std::vector<ComparedRun>& runs, size_t width) {
     json.field("most", most).end_object();
   }
   json.end_array();
-  if (!all.empty()) text += "#\n" + table_text(columns, {"runs", "most/least"}, width);
-  text += problems_text(findings);
-  made.verdict = Verdict(findings, std::nullopt);
+  const Verdict verdict(findings, std::nullopt);
+  write_checks(json, findings, {});
+  write_verdict(json, verdict);
+  Document made{.title = format("collctl report: {} runs", runs.size()),
+                .heading = counted(runs.size(), "run"),
+                .parts = {{std::move(list)}, {Table{columns, {"runs", "most/least"}}}},
+                .judged = {},
+                .hosts = {},
+                .summary = {},
+                .json = json.end_object().take() + "\n",
+                .rows = "timings",
+                .svg = {}};
+  made.judged = judgement_of(made.json);
   // As the worst of them ended; what a program or a signal ended has a code of its own.
   int worst = 0;
   for (const ComparedRun& run : runs) {
     const int code = run.judged.exit_code;
     if (code != 0 && (worst == 0 || base::severity(run.judged.verdict.code()) > worst)) {
       worst = std::max(1, base::severity(run.judged.verdict.code()));
-      made.exit_code = code;
+      made.judged.exit_code = code;
     }
   }
-  text += verdict_text(made.verdict);
-  write_checks(json, findings, {});
-  write_verdict(json, made.verdict);
-  made.document = {.title = format("collctl report: {} runs", runs.size()),
-                   .json = json.end_object().take() + "\n",
-                   .rows = "timings",
-                   .text = shown(std::move(text)),
-                   .svg = ""};
   return made;
 }
 

@@ -20,19 +20,14 @@ struct ComparedRun {
   PathMatrix paths = {};
 };
 
-struct Compared {
-  Document document;  // its text is for `width`
-  Verdict verdict{{}, std::nullopt};
-  int exit_code = 0;
-};
 // All of them: least, median and most of each timing, each failure with the number of runs that it
 // is in. Ends as the worst of them.
-Compared merge_runs(const std::vector<ComparedRun>& runs, size_t width);
+Document merge_runs(const std::vector<ComparedRun>& runs);
 // diff.cc. Timings of both with their ratio, paths pair by pair, findings that came and went; the
 // worst first. Less than `below` times the first, and less than figures of its kind scatter by
 // between the two, is slower: a failure, as one that came. A figure spoilt by a busy host counts
 // below a fifth; what happened once (connections in us) is listed and not judged. Figures that only
 // the first measured are not tested.
-Compared diff_runs(const ComparedRun& was, const ComparedRun& is, double below, size_t width);
+Document diff_runs(const ComparedRun& was, const ComparedRun& is, double below);
 
 }  // namespace collctl::cmd

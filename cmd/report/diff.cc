@@ -7,7 +7,6 @@
 
 #include "base/format.h"
 #include "cmd/judge/json.h"
-#include "cmd/judge/text.h"
 #include "cmd/measure/timing.h"
 #include "cmd/report/figures.h"
 #include "cmd/text/provenance.h"
@@ -55,9 +54,9 @@ double deviation(const std::vector<double>& values, double from) {
 
 class Diff {
  public:
-  Diff(const ComparedRun& was, const ComparedRun& is, double below, size_t width)
-      : was_(was), is_(is), below_(below), width_(width) {}
-  Compared run();
+  Diff(const ComparedRun& was, const ComparedRun& is, double below)
+      : was_(was), is_(is), below_(below) {}
+  Document run();
 
  private:
   void pair_up(const Figures& before, const Figures& after);
@@ -68,8 +67,8 @@ class Diff {
   void tell_findings();
   void failures_of(const ComparedRun& a, const ComparedRun& b, std::vector<Finding>& list) const;
   void write_rows(JsonWriter& json, const char* name, const std::vector<Row>& rows) const;
-  std::string table() const;
-  std::string counts() const;
+  Table table() const;
+  Facts counts() const;
   std::vector<std::string> summary() const;
   const char* change(double ratio, bool slower) const {
     return slower ? "slower" : ratio > 1 / std::max(below_, 0.01) ? "faster" : "";
@@ -80,7 +79,6 @@ class Diff {
 
   const ComparedRun &was_, &is_;
   const double below_;
-  const size_t width_;
   std::vector<Row> rows_, once_;
   std::vector<Fold> folds_;
   std::vector<std::string> missing_;
@@ -211,7 +209,7 @@ void Diff::write_rows(JsonWriter& json, const char* name, const std::vector<Row>
   json.end_array();
 }
 
-std::string Diff::table() const {
+Table Diff::table() const {
   std::vector<TableColumn> columns{{.title = "what", .left = true},
                                    {.title = "size"},
                                    {.title = "was"},
@@ -234,11 +232,12 @@ std::string Diff::table() const {
     add(row.key.first, size_text(row.key), row.was.number, row.is.number, row.ratio, how,
         row.was.unit);
   }
-  return columns[0].cells.empty() ? "" : "#\n" + table_text(columns, {"change"}, width_);
+  return {std::move(columns), {"change"}};
 }
 
-std::string Diff::counts() const {
-  std::string text;
+Facts Diff::counts() const {
+  Facts facts;
+  const auto tell = [&](std::string line) { facts.lines.push_back(std::move(line)); };
   size_t paths = 0, spoilt = 0;
   double logs = 0, least = below_;
   std::string widest;
@@ -252,28 +251,27 @@ std::string Diff::counts() const {
     }
   }
   if (paths > 0)
-    text += format("# {} paths within {:g} of what they were are not shown\n", paths, below_);
+    tell(format("{} within {:g} of what they were are not shown", counted(paths, "path"), below_));
   if (!widest.empty())
-    text += format("# {} scatter so much that less than {:.2g} of one counts, not {:g}\n", widest,
-                   least, below_);
+    tell(format("{} scatter so much that less than {:.2g} of one counts, not {:g}", widest, least,
+                below_));
   if (spoilt > 0)
-    text += format(
-        "# {} figures were spoilt, as others had the host meanwhile: only less than {:g} counts\n",
-        spoilt, std::min(below_, kSpoiltBelow));
+    tell(format(
+        "{} figures were spoilt, as others had the host meanwhile: only less than {:g} counts",
+        spoilt, std::min(below_, kSpoiltBelow)));
   if (!once_.empty()) {
     std::vector<double> ratios;
     for (const Row& row : once_) ratios.push_back(row.ratio);
-    text += format(
-        "# {} single connections are not judged: ratios from {:.2f} to {:.2f}, median {:.2f}\n",
-        once_.size(), *std::min_element(ratios.begin(), ratios.end()),
-        *std::max_element(ratios.begin(), ratios.end()), median(ratios));
+    tell(format("{} single connections are not judged: ratios from {:.2f} to {:.2f}, median {:.2f}",
+                once_.size(), *std::min_element(ratios.begin(), ratios.end()),
+                *std::max_element(ratios.begin(), ratios.end()), median(ratios)));
   }
   if (!rows_.empty())
-    text += format(
-        "# {} of {} timings are slower than {:g} of what they were; geometric mean of "
-        "the ratios {:.3f}\n",
-        slower(), rows_.size(), below_, std::exp(logs / double(rows_.size())));
-  return text;
+    tell(
+        format("{} of {} timings are slower than {:g} of what they were; geometric mean of the "
+               "ratios {:.3f}",
+               slower(), rows_.size(), below_, std::exp(logs / double(rows_.size()))));
+  return facts;
 }
 
 std::vector<std::string> Diff::summary() const {
@@ -285,7 +283,7 @@ std::vector<std::string> Diff::summary() const {
   return lines;
 }
 
-Compared Diff::run() {
+Document Diff::run() {
   const bool choices =
       (was_.bench && has_choices(*was_.bench)) || (is_.bench && has_choices(*is_.bench));
   Figures before = figures_of(was_, choices), after = figures_of(is_, choices);
@@ -330,30 +328,35 @@ Compared Diff::run() {
   io.field("came", described(came_));
   io.field("went", described(went_));
   io.field("missing", missing_);
-  std::string text = run_line("was ", was_) + run_line("is  ", is_);
-  for (const Finding& finding : came_)
-    text += format("came FAIL {}: {}\n", name_of_finding(finding), finding.message);
-  for (const Finding& finding : went_)
-    text += format("went FAIL {}: {}\n", name_of_finding(finding), finding.message);
-  text += table() + counts();
-  Compared made;
-  made.verdict = Verdict(findings_, std::nullopt, summary());
-  made.exit_code = made.verdict.exit_code();
-  text += verdict_text(made.verdict);
+  const std::vector<std::string> reasons = summary();
+  const Verdict verdict(findings_, std::nullopt, reasons);
   write_checks(json, findings_, {});
-  write_verdict(json, made.verdict);
-  made.document = {.title = format("{} against {}", is_.name, was_.name),
-                   .json = json.end_object().take() + "\n",
-                   .rows = "timings",
-                   .text = shown(std::move(text)),
-                   .svg = ""};
+  write_verdict(json, verdict);
+  Document made{.title = format("{} against {}", is_.name, was_.name),
+                .heading = {},
+                .parts = {{Facts{{run_line("was ", was_), run_line("is  ", is_)}}}},
+                .judged = {},
+                .hosts = {},
+                .summary = joined(reasons),
+                .json = json.end_object().take() + "\n",
+                .rows = "timings",
+                .svg = {}};
+  made.heading = made.title;
+  made.judged = judgement_of(made.json);
+  Facts went;
+  for (const Finding& finding : went_)
+    went.lines.push_back(
+        format("no longer failing: {}: {}", name_of_finding(finding), finding.message));
+  made.parts.push_back({std::move(went), Shown::always, true});
+  made.parts.push_back({table(), Shown::always, true});
+  made.parts.push_back({counts(), Shown::always, true});
   return made;
 }
 
 }  // namespace
 
-Compared diff_runs(const ComparedRun& was, const ComparedRun& is, double below, size_t width) {
-  return Diff(was, is, below, width).run();
+Document diff_runs(const ComparedRun& was, const ComparedRun& is, double below) {
+  return Diff(was, is, below).run();
 }
 
 }  // namespace collctl::cmd

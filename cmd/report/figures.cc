@@ -109,7 +109,7 @@ std::string run_line(const char* what, const ComparedRun& run) {
   const std::string end = verdict.ok() && run.judged.exit_code == 0
                               ? "passed"
                               : format("code {}", run.judged.exit_code);
-  return format("# {}{}: {}, {}\n", what, run.name, run.title, end);
+  return format("{}{}: {}, {}", what, run.name, run.title, end);
 }
 
 void write_run(JsonWriter& json, const ComparedRun& run) {

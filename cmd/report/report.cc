@@ -160,33 +160,50 @@ void Reporter::phase(int rank, const std::string& name) {
   if (!report_.header) progress_.phase(rank, name);
 }
 
-Document bench_document(const BenchReport& report, const Verdict& verdict, std::string json) {
-  Document document{.title = format("collctl {}", name_of(report.spec.collective)),
-                    .json = std::move(json),
-                    .rows = "results",
-                    .text = "",
-                    .svg = "",
-                    .csv = bench_csv(report)};
-  document.svg = curves_svg(report, expected_busbw(document.json));
-  if (report.spec.soak) document.title = "collctl soak";
-  if (!report.header) return document;
-  document.text = text_header(*report.header, true);
+// As it was printed row by row; whole: with what -v and --wide show.
+std::string bench_text(const BenchReport& report, const Verdict& verdict, const TextStyle& style) {
+  const Console plain(-1, -1);
+  const Console& console = style.console != nullptr ? *style.console : plain;
+  if (!report.header) return "";
+  std::string text = comment_lines(text_header(*report.header, style.whole), style.width);
+  std::string left_out;
   if (!report.spec.soak) {
-    const TextTable table(report.spec, report.header->ranks);
-    document.text += table.titles();
+    const TextTable table(report.spec, report.header->ranks, int(style.width));
+    left_out = table.left_out();
+    text += table.titles();
     const auto losses_before = [&](uint64_t row) {
       for (const LossLine& loss : report.losses)
-        if (loss.at_row == row) document.text += loss_lines(loss);
+        if (loss.at_row == row) text += loss_lines(loss);
     };
     for (size_t i = 0; i < report.rows.size(); ++i) {
       losses_before(i);
-      document.text += table.row(report.rows[i]);
+      text += table.row(report.rows[i]);
     }
     losses_before(report.rows.size());
-    document.text += variant_tables(report);
+    text += variant_tables(report);
   }
-  const Console plain(-1, -1);
-  document.text += text_footer(report, verdict, plain);
+  text += comment_lines(text_footer(report, verdict, console, left_out), style.width);
+  if (const auto& broke = verdict.error(); broke && style.tells_error)
+    text += format("#   {}\n", broke->chain());
+  return text;
+}
+
+Document bench_document(const BenchReport& report, const Verdict& verdict, std::string json) {
+  Document document{
+      .title =
+          report.spec.soak ? "collctl soak" : format("collctl {}", name_of(report.spec.collective)),
+      .heading = {},
+      .parts = {},
+      .judged = judgement_of(json),
+      .hosts = {},
+      .summary = {},
+      .json = std::move(json),
+      .rows = "results",
+      .own_text = [report,
+                   verdict](const TextStyle& style) { return bench_text(report, verdict, style); },
+      .csv = bench_csv(report),
+      .svg = {}};
+  document.svg = curves_svg(report, expected_busbw(document.json));
   return document;
 }
 

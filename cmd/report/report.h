@@ -90,8 +90,7 @@ std::string jsonl_loss(const LossLine& loss);
 std::string jsonl_fault(const DataFault& fault);
 std::string jsonl_closing(const BenchReport& report);
 std::string jsonl_end(const Verdict& verdict);
-// All of it, as what files are made of: the page has what the terminal would have had. `json`: its
-// document.
+// All of it; its text is that of the rows as they came. `json`: of bench_json().
 Document bench_document(const BenchReport& report, const Verdict& verdict, std::string json);
 std::string bench_csv(const BenchReport& report);
 std::string csv_titles(const BenchSpec& spec);

@@ -493,11 +493,10 @@ std::string text_footer(const BenchReport& report, const Verdict& verdict, const
                    other.name, other.ratio, other.timings, other.lowest,
                    human_bytes(other.lowest_bytes));
   text += closing_lines(report);
-  std::string word = verdict.ok()           ? console.out_colour("32", "passed")
-                     : verdict.incomplete() ? console.out_colour("1;33", "incomplete")
-                                            : console.out_colour("1;31", "FAILED");
-  if (verdict.error()) word += ", the run broke off";
-  text += format("# Verdict              : {}\n", word);
+  Judgement judged;
+  judged.verdict = verdict;
+  text += format("# Verdict              : {}\n",
+                 verdict_coloured(verdict, &console, verdict_words(judged)));
   size_t shown = 0;
   for (const Reason& reason : verdict.reasons())
     if (shown++ < kMostReasons) text += format("#   {}\n", reason.message);

@@ -54,4 +54,20 @@ std::string rank_ranges(std::vector<int> ranks) {
   return base::number_ranges(ranks, ",");
 }
 
+std::string counted(size_t number, const char* what) {
+  return format("{} {}{}", number, what, number == 1 ? "" : "s");
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+std::string plain(std::string text) {
+  for (char& c : text)
+    if (uint8_t(c) < ' ' || c == 0x7f) c = '?';
+  return text;
+}
+
 }  // namespace collctl::cmd

@@ -1,5 +1,5 @@
-// How sizes, figures and sets of ranks are written for people. Pure; any thread. Which sizes a
-// bench runs stands in cmd/verify/buffer_shape.h.
+// How sizes, figures, sets of ranks and words of others are written for people. Pure; any thread.
+// Which sizes a bench runs stands in cmd/verify/buffer_shape.h.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -19,5 +19,11 @@ std::string four_digits(double value);
 std::string duration_text(double seconds);
 // "0-3,7"
 std::string rank_ranges(std::vector<int> ranks);
+// "3 GPUs", "1 GPU"
+std::string counted(size_t number, const char* what);
+// "a, b, c"
+std::string joined(const std::vector<std::string>& words);
+// One line, with nothing that a terminal would obey.
+std::string plain(std::string text);
 
 }  // namespace collctl::cmd

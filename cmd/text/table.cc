@@ -77,7 +77,8 @@ size_t TableColumn::width() const {
 }
 
 std::string table_text(std::vector<TableColumn> columns,
-                       const std::vector<std::string_view>& expendable, size_t width) {
+                       const std::vector<std::string_view>& expendable, size_t width,
+                       std::string_view mark) {
   constexpr size_t kReadable = 40, kLeast = 24;  // of a last column that wraps
   std::string left_out;
   const auto leave_out = [&](std::string_view title) {
@@ -91,15 +92,17 @@ std::string table_text(std::vector<TableColumn> columns,
   if (room() < std::min(columns.back().width(), kLeast)) leave_out(columns.back().title);
   const size_t last = columns.size() - 1, last_width = std::max(room(), kLeast);
 
-  std::string titles = "#", units = "#", text;
+  std::string titles(mark), units(mark), text;
   for (size_t i = 0; i < columns.size(); ++i) {
     const char* gap = i == 0 ? "" : kColumnGap;
     titles += gap + padded(columns[i].title, columns[i].width(), columns[i].left);
     units += gap + padded(columns[i].unit, columns[i].width(), columns[i].left);
   }
-  text = trimmed(titles) + trimmed(units);
+  const bool has_units = std::any_of(columns.begin(), columns.end(),
+                                     [](const TableColumn& each) { return !each.unit.empty(); });
+  text = trimmed(titles) + (has_units ? trimmed(units) : "");
   for (size_t row = 0; row < columns[0].cells.size(); ++row) {
-    std::string line = " ";
+    std::string line(mark.size(), ' ');
     for (size_t i = 0; i < last; ++i)
       line += padded(columns[i].cells[row], columns[i].width(), columns[i].left) + kColumnGap;
     const std::string margin(line.size(), ' ');
@@ -113,7 +116,8 @@ std::string table_text(std::vector<TableColumn> columns,
       line = margin;
     }
   }
-  if (!left_out.empty()) text += format("# Columns left out: {} (see --wide)\n", left_out);
+  if (!left_out.empty())
+    text += format("{}Columns left out: {} (see --wide)\n", mark.empty() ? "" : "# ", left_out);
   return text;
 }
 

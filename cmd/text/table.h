@@ -17,10 +17,12 @@ struct TableColumn {
   size_t width() const;
 };
 
-// Title lines begin with #. Beyond `width` the `expendable` are left out in that order, then the
-// last column wraps, or is left out as well; a line at the end names what is missing.
+// Title lines begin with the mark, others with blanks. Beyond `width` the `expendable` are left out
+// in that order, then the last column wraps, or is left out as well; a line at the end names what
+// is missing.
 std::string table_text(std::vector<TableColumn> columns,
-                       const std::vector<std::string_view>& expendable, size_t width);
+                       const std::vector<std::string_view>& expendable, size_t width,
+                       std::string_view mark = "#");
 
 // A line without spaces at its end, and ended.
 std::string trimmed(std::string line);

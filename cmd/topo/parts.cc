@@ -220,16 +220,6 @@ Parts machine_parts(const TopoView& view) {
   return PartMaker(view).make();
 }
 
-std::string plain(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < ' ' || c == 127) c = '?';
-  return text;
-}
-
-std::string counted(size_t number, const char* what) {
-  return format("{} {}{}", number, what, number == 1 ? "" : "s");
-}
-
 int processor_cores(const TopoView& view, const Cpu& cpu) {
   if (!view.processors) return 0;
   const auto& nodes = view.processors->nodes;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cmd/text/sizes.h"
 #include "cmd/topo/view.h"
 
 namespace collctl::cmd {
@@ -62,9 +63,5 @@ Parts machine_parts(const TopoView& view);
 int processor_cores(const TopoView& view, const topology::Cpu& cpu);
 // "2 NUMA nodes, 8 GPUs (H100), 16 network devices"
 std::string machine_summary(const TopoView& view);
-// Text of a file on a terminal: nothing that it would obey.
-std::string plain(std::string text);
-// "3 GPUs", "1 GPU"
-std::string counted(size_t number, const char* what);
 
 }  // namespace collctl::cmd

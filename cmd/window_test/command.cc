@@ -63,7 +63,7 @@ class WindowReporter : public TaskSink {
   int finish(const JobOutcome& outcome);
 
  private:
-  Status write_files(const WindowReport& report, const Verdict& verdict, const std::string& json);
+  Status write_files(const Document& document);
 
   std::mutex mutex_;
   Console& console_;
@@ -75,14 +75,7 @@ class WindowReporter : public TaskSink {
   std::string stage_;                   // under way
 };
 
-Status WindowReporter::write_files(const WindowReport& report, const Verdict& verdict,
-                                   const std::string& json) {
-  if (output_.files.empty()) return {};
-  Document document{.title = format("collctl window-test: {} ranks", report.header.ranks),
-                    .json = json,
-                    .rows = "checks",
-                    .text = report.checks.empty() ? "" : window_text(report, verdict, true),
-                    .svg = report.pairs.empty() ? "" : window_svg(report)};
+Status WindowReporter::write_files(const Document& document) {
   std::vector<OutputFile> files;
   for (const OutputFile& file : output_.files) {
     if (file.format != Format::svg || !document.svg.empty())
@@ -101,19 +94,20 @@ int WindowReporter::finish(const JobOutcome& outcome) {
   if (header_) report.header = *header_;
   if (outcome.error) add_broken_stage(report, stage_, *outcome.error);
   Verdict verdict = judge(report, outcome.hosts, outcome.error);
-  const std::string json = outcome.error && report.checks.empty()
-                               ? error_json(*outcome.error, verdict.exit_code())
-                               : window_json(report, verdict);
+  const Document document =
+      window_document(report, outcome.error && report.checks.empty()
+                                  ? error_json(*outcome.error, verdict.exit_code())
+                                  : window_json(report, verdict));
   Status files;
-  if (speaks_) files = write_files(report, verdict, json);
+  if (speaks_) files = write_files(document);
   if (!files) verdict.worsen(files.error());
-  if (speaks_ && output_.format == Format::json) console_.out(json);
-  if (speaks_ && output_.format != Format::json && !report.checks.empty()) {
-    if (!output_.quiet && header_) console_.out(window_header(*header_));
-    console_.out(window_text(report, verdict, output_.verbosity > 0, size_t(console_.out_width())));
-  }
+  if (speaks_ && output_.format == Format::json) console_.out(document.json);
+  if (speaks_ && output_.format != Format::json && !report.checks.empty())
+    console_.out(document_text(document, {.width = size_t(console_.out_width()),
+                                          .whole = output_.verbosity > 0,
+                                          .quiet = output_.quiet}));
   if (outcome.error) console_.print_error(*outcome.error);
-  if (!outcome.error && speaks_)
+  if (!outcome.error && speaks_ && output_.format == Format::json)
     for (const Reason& reason : verdict.reasons())
       console_.err(format("collctl: {}\n", reason.message));
   if (!files) console_.print_error(files.error());

@@ -6,9 +6,7 @@
 #include "base/record.h"
 #include "cmd/judge/bench.h"
 #include "cmd/judge/json.h"
-#include "cmd/judge/text.h"
 #include "cmd/measure/fields.h"
-#include "cmd/report/report.h"
 #include "cmd/text/heat_map.h"
 #include "cmd/text/provenance.h"
 #include "cmd/text/sizes.h"
@@ -18,6 +16,8 @@
 namespace collctl::cmd {
 
 namespace {
+
+constexpr int kMostRanksDrawn = 1024;  // a matrix has the square of it
 
 struct Measure {
   const char* title;
@@ -34,44 +34,119 @@ bool in_matrix(const WindowPair& pair, size_t ranks) {
 }
 
 // Lowest, middle and highest of each path: what a large matrix comes down to.
-std::string path_lines(const WindowReport& report, const Measure& measure) {
-  std::map<std::string, std::vector<double>> paths;
-  for (const WindowPair& pair : report.pairs) paths[pair.path].push_back(pair.*measure.value);
-  std::string text;
-  for (auto& [path, values] : paths) {
-    std::sort(values.begin(), values.end());
-    text += format("# {}, {}: least {}, median {}, most {} ({} pair{})\n", measure.title, path,
-                   four_digits(values.front()), four_digits(values[values.size() / 2]),
-                   four_digits(values.back()), values.size(), values.size() == 1 ? "" : "s");
+Table path_table(const WindowReport& report) {
+  Table table{.columns = {{.title = "between ranks", .left = true},
+                          {.title = "path", .left = true},
+                          {.title = "least"},
+                          {.title = "median"},
+                          {.title = "most"},
+                          {.title = "pairs"}}};
+  for (const Measure& measure : kMeasures) {
+    std::map<std::string, std::vector<double>> paths;
+    for (const WindowPair& pair : report.pairs) paths[pair.path].push_back(pair.*measure.value);
+    for (auto& [path, values] : paths) {
+      std::sort(values.begin(), values.end());
+      table.add({measure.title, path, four_digits(values.front()),
+                 four_digits(values[values.size() / 2]), four_digits(values.back()),
+                 std::to_string(values.size())});
+    }
   }
-  return text;
+  return table;
 }
 
-std::string measure_matrix(const WindowReport& report, const Measure& measure, size_t width) {
+Grid measure_grid(const WindowReport& report, const Measure& measure) {
   const auto ranks = size_t(report.header.ranks);
-  TextMatrix matrix{.indent = "", .rows = {.title = "# from\\to"}, .columns = {}};
+  Grid grid{.title = measure.title, .matrix = {.indent = {}, .rows = {.title = "from\\to"}}};
   for (size_t rank = 0; rank < ranks; ++rank) {
-    matrix.rows.cells.push_back(std::to_string(rank));
-    matrix.columns.push_back({.title = std::to_string(rank),
-                              .unit = "",
-                              .left = false,
-                              .cells = std::vector<std::string>(ranks, "-")});
+    grid.matrix.rows.cells.push_back(std::to_string(rank));
+    grid.matrix.columns.push_back({.title = std::to_string(rank),
+                                   .unit = "",
+                                   .left = false,
+                                   .cells = std::vector<std::string>(ranks, "-")});
   }
   for (const WindowPair& pair : report.pairs)
     if (in_matrix(pair, ranks))
-      matrix.columns[size_t(pair.to)].cells[size_t(pair.from)] = four_digits(pair.*measure.value);
-  return format("# {}\n", measure.title) + matrix_text(matrix, width);
+      grid.matrix.columns[size_t(pair.to)].cells[size_t(pair.from)] =
+          four_digits(pair.*measure.value);
+  return grid;
 }
 
-std::string ratio_table(const WindowReport& report) {
-  if (report.ratios.empty()) return "";
-  std::string text = format("# {:<13}  {:>8}  {:>11}  {:>9}  {:>5}\n", "collective", "size",
-                            "ordinary us", "window us", "ratio");
+Table ratio_table(const WindowReport& report) {
+  Table table{.columns = {{.title = "collective", .left = true},
+                          {.title = "size"},
+                          {.title = "ordinary us"},
+                          {.title = "window us"},
+                          {.title = "ratio"}}};
   for (const WindowRatio& row : report.ratios)
-    text +=
-        format("  {:<13}  {:>8}  {:>11}  {:>9}  {:>5}\n", row.op, human_bytes(row.bytes),
-               four_digits(row.ordinary_us), four_digits(row.window_us), four_digits(row.ratio()));
-  return text;
+    table.add({row.op, human_bytes(row.bytes), four_digits(row.ordinary_us),
+               four_digits(row.window_us), four_digits(row.ratio())});
+  return table;
+}
+
+Table stages_table(const WindowReport& report) {
+  Table table{.columns = {{.title = "stage", .left = true},
+                          {.title = "result", .left = true},
+                          {.title = "looked at", .left = true}}};
+  for (const Finding& check : report.checks) {
+    const bool missing = check.status == FindingStatus::not_tested;
+    table.add({check.name,
+               check.status == FindingStatus::pass   ? "pass"
+               : check.status == FindingStatus::fail ? "FAIL"
+               : check.code == ErrorCode{}           ? "n/a"
+                                                     : "not tested",
+               missing                  ? check.message
+               : check.measured.empty() ? ""
+                                        : format("{} {}", check.measured, check.unit)});
+  }
+  return table;
+}
+
+Facts where_ranks_are(const BenchHeader& header) {
+  Facts facts;
+  for (const HostLine& host : header.hosts)
+    facts.lines.push_back(format("host {}: {} {}", host.host,
+                                 host.ranks.size() == 1 ? "rank" : "ranks",
+                                 rank_ranges(host.ranks)));
+  if (header.device == "cpu" && !header.device_reason.empty())
+    facts.lines.push_back("on CPU cores: " + header.device_reason);
+  if (!header.note.empty()) facts.lines.push_back("note: " + header.note);
+  return facts;
+}
+
+std::string window_svg(const WindowReport& report) {
+  const auto ranks = size_t(report.header.ranks);
+  std::vector<std::string> numbers, names, hosts(ranks);
+  for (const HostLine& host : report.header.hosts)
+    for (const int rank : host.ranks)
+      if (size_t(rank) < ranks) hosts[size_t(rank)] = host.host.name;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    numbers.push_back(std::to_string(rank));
+    names.push_back(numbers.back() + " " + hosts[rank]);
+  }
+  std::vector<HeatMap> maps;
+  for (const Measure& measure : kMeasures) {
+    HeatMap map{.title = measure.title,
+                .rows_are = "from rank",
+                .columns_are = "to rank",
+                .rows = names,
+                .columns = numbers,
+                .cells = std::vector<HeatCell>(ranks * ranks),
+                .less_is_better = std::string_view(measure.title).ends_with("us")};
+    for (const WindowPair& pair : report.pairs) {
+      if (!in_matrix(pair, ranks)) continue;
+      HeatCell& cell = map.cells[size_t(pair.from) * ranks + size_t(pair.to)];
+      cell.value = pair.*measure.value;
+      cell.kind = pair.path;
+      cell.tip =
+          format("rank {} of {} to rank {} of {} ({}): put {} us, {} GB/s; get {} us, {} GB/s",
+                 pair.from, hosts[size_t(pair.from)], pair.to, hosts[size_t(pair.to)], pair.path,
+                 four_digits(pair.put_us), four_digits(pair.put_GBps), four_digits(pair.get_us),
+                 four_digits(pair.get_GBps));
+    }
+    maps.push_back(std::move(map));
+  }
+  return heat_map_svg(format("collctl window-test: {} ranks, {}", ranks, report.header.device),
+                      maps);
 }
 
 void write_hosts(JsonWriter& json, const WindowReport& report) {
@@ -164,44 +239,36 @@ void add_broken_stage(WindowReport& report, const std::string& stage, const Erro
     check.fail(error.code, message);
 }
 
-std::string window_header(const BenchHeader& header) {
-  std::string text =
-      format("# collctl {} window-test: {} {} {}", header.version, header.ranks,
-             header.device == "cpu" ? "CPU" : "GPU", header.ranks == 1 ? "rank" : "ranks");
-  text += header.hosts.size() == 1 ? "\n" : format(" on {} hosts\n", header.hosts.size());
-  for (const HostLine& host : header.hosts)
-    text += format("# host {}: {} {}\n", host.host, host.ranks.size() == 1 ? "rank" : "ranks",
-                   rank_ranges(host.ranks));
-  text += cores_line(header);
-  if (!header.note.empty()) text += format("# note: {}\n", header.note);
-  return text + "#\n";
-}
-
-std::string window_text(const WindowReport& report, const Verdict& verdict, bool whole,
-                        size_t width) {
-  std::string text;
-  for (const Finding& check : report.checks) {
-    const char* word = check.status == FindingStatus::pass   ? "pass"
-                       : check.status == FindingStatus::fail ? "FAIL"
-                       : check.code == ErrorCode{}           ? "n/a"
-                                                             : "not tested";
-    text += format("  {:<22}  {:<10}", check.name, word);
-    if (!check.measured.empty()) text += format("  {} {}", check.measured, check.unit);
-    if (check.status == FindingStatus::not_tested) text += format("  {}", check.message);
-    text.erase(text.find_last_not_of(' ') + 1);
-    text += "\n";
-    if (check.status == FindingStatus::fail) text += format("    {}\n", check.message);
+Document window_document(const WindowReport& report, std::string json) {
+  const BenchHeader& header = report.header;
+  const bool few = header.ranks <= kMostRanksDrawn && !report.pairs.empty();
+  Document document{
+      .title = format("collctl window-test: {}", counted(size_t(header.ranks), "rank")),
+      .heading = format("collctl window-test: {} {} {} on {}", header.ranks,
+                        header.device == "cpu" ? "CPU" : "GPU",
+                        header.ranks == 1 ? "rank" : "ranks", counted(header.hosts.size(), "host")),
+      .parts = {},
+      .judged = judgement_of(json),
+      .hosts = {},
+      .summary = {},
+      .json = std::move(json),
+      .rows = "checks",
+      .svg = few ? window_svg(report) : ""};
+  for (const HostLine& host : header.hosts) document.hosts.push_back(host.host.name);
+  document.parts.push_back({where_ranks_are(header)});
+  document.parts.push_back({stages_table(report)});
+  if (!report.pairs.empty()) {
+    document.parts.push_back({path_table(report), few ? Shown::brief : Shown::always});
+    if (few)
+      for (const Measure& measure : kMeasures)
+        document.parts.push_back({measure_grid(report, measure), Shown::whole});
   }
-  for (const Measure& measure : kMeasures)
-    text += whole && !report.pairs.empty() ? measure_matrix(report, measure, width)
-                                           : path_lines(report, measure);
   if (report.pairs_left_out > 0)
-    text += format("# {} of {} pairs of ranks were timed\n", report.pairs.size(),
-                   report.pairs.size() + report.pairs_left_out);
-  text += ratio_table(report);
-  text += suspects_text(report.culprits);
-  text += format("# Verdict: {}\n", verdict.ok() ? "passed" : base::code_name(verdict.code()));
-  return shown(std::move(text));
+    document.parts.push_back(
+        {Facts{{format("{} of {} pairs of ranks were timed", report.pairs.size(),
+                       report.pairs.size() + report.pairs_left_out)}}});
+  if (!report.ratios.empty()) document.parts.push_back({ratio_table(report)});
+  return document;
 }
 
 std::string window_json(const WindowReport& report, const Verdict& verdict) {
@@ -217,42 +284,6 @@ std::string window_json(const WindowReport& report, const Verdict& verdict) {
   time_fields(io, described(report));
   io.field("culprits", described(report.culprits));
   return judged_json(json, verdict);
-}
-
-std::string window_svg(const WindowReport& report) {
-  const auto ranks = size_t(report.header.ranks);
-  std::vector<std::string> numbers, names, hosts(ranks);
-  for (const HostLine& host : report.header.hosts)
-    for (const int rank : host.ranks)
-      if (size_t(rank) < ranks) hosts[size_t(rank)] = host.host.name;
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    numbers.push_back(std::to_string(rank));
-    names.push_back(numbers.back() + " " + hosts[rank]);
-  }
-  std::vector<HeatMap> maps;
-  for (const Measure& measure : kMeasures) {
-    HeatMap map{.title = measure.title,
-                .rows_are = "from rank",
-                .columns_are = "to rank",
-                .rows = names,
-                .columns = numbers,
-                .cells = std::vector<HeatCell>(ranks * ranks),
-                .less_is_better = std::string_view(measure.title).ends_with("us")};
-    for (const WindowPair& pair : report.pairs) {
-      if (!in_matrix(pair, ranks)) continue;
-      HeatCell& cell = map.cells[size_t(pair.from) * ranks + size_t(pair.to)];
-      cell.value = pair.*measure.value;
-      cell.kind = pair.path;
-      cell.tip =
-          format("rank {} of {} to rank {} of {} ({}): put {} us, {} GB/s; get {} us, {} GB/s",
-                 pair.from, hosts[size_t(pair.from)], pair.to, hosts[size_t(pair.to)], pair.path,
-                 four_digits(pair.put_us), four_digits(pair.put_GBps), four_digits(pair.get_us),
-                 four_digits(pair.get_GBps));
-    }
-    maps.push_back(std::move(map));
-  }
-  return heat_map_svg(format("collctl window-test: {} ranks, {}", ranks, report.header.device),
-                      maps);
 }
 
 Result<WindowReport> read_window_report(const std::string& json) {

@@ -13,10 +13,10 @@
 
 #include "base/record.h"
 #include "cmd/cli/parse.h"
+#include "cmd/document/document.h"
 #include "cmd/job/job.h"
 #include "cmd/judge/verdict.h"
 #include "cmd/measure/bench.h"
-#include "cmd/text/table.h"
 #include "cmd/window_test/pattern.h"
 #include "runtime/one_sided/one_sided.h"
 #include "runtime/window/user_window.h"
@@ -183,13 +183,10 @@ class WindowTest {
 
 // --- how it is shown: pure ---
 
-std::string window_header(const BenchHeader& header);
-// `whole`: matrices, in blocks of at most `width` characters, instead of a line for each path.
-std::string window_text(const WindowReport& report, const Verdict& verdict, bool whole,
-                        size_t width = kNoWidth);
 // Of a job that broke off: collctl.error/1 around what was found before.
 std::string window_json(const WindowReport& report, const Verdict& verdict);
-std::string window_svg(const WindowReport& report);
+// Whole: matrices instead of a line for each path. `json`: of window_json().
+Document window_document(const WindowReport& report, std::string json);
 // Back from that JSON, without the header's notes.
 Result<WindowReport> read_window_report(const std::string& json);
 

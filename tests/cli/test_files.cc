@@ -119,7 +119,7 @@ TEST_CASE("what monitoring reads, and reports of every kind again", "[cli]") {
   const TemporaryFolder folder;
   const struct {
     std::string name, command, title;
-  } kCases[] = {{"doctor", "doctor", "# collctl doctor"},
+  } kCases[] = {{"doctor", "doctor", "collctl doctor"},
                 {"window", kTwo + "window-test --iters 1", "window-test: 2 CPU ranks"},
                 {"rails", "rails --net socket --seconds 0", "rails: 1 host"},
                 {"check", "check --device cpu --level quick --only node", "collctl check, quick"}};

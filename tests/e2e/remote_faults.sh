@@ -269,7 +269,7 @@ go_on() { # the lost ranks, and with which words; then the job comes to its end
   end
   is_code 8
   has_out "Out of bounds values : 0 OK"
-  has_out "# Verdict              : incomplete"
+  has_out "# Verdict              : passed, but not everything"
   [ "$(grep -c '^ *\(65536\|131072\|262144\) ' "$out")" = 3 ] || fail "not each size has one row"
   lost=$(grep -o '"lost":\[.*\],"verdict"\|"lost":.*' "$rig/report.json" | grep -o '"ranks":\[[0-9,]*\]' | grep -o '[0-9]*' | sort -n |
     tr '\n' ' ')

@@ -65,8 +65,8 @@ void rails(const std::string& text) {
   if (!report) return;
   const RailsFindings found = judge_rails(*report, 0.5);
   const Verdict verdict = found.verdict(std::nullopt);
-  (void)rails_json(*report, found, verdict);
-  (void)rails_text(*report, found, verdict, {.quiet = false, .all_pairs = true, .below = 0.5});
+  (void)document_text(rails_document(*report, found, rails_json(*report, found, verdict)),
+                      {.whole = true});
 }
 
 }  // namespace

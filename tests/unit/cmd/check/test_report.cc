@@ -28,6 +28,10 @@ Finding of_host(const char* name, const char* host) {
   return finding;
 }
 
+std::string text_of(const CheckReport& report, const Verdict& verdict, size_t width) {
+  return document_text(check_document(report, check_json(report, verdict)), {.width = width});
+}
+
 }  // namespace
 
 TEST_CASE("the machine that most hosts have is kept, and drawn again from what was kept",
@@ -55,7 +59,7 @@ TEST_CASE("a check with nothing to say passes", "[check]") {
   const CheckReport report = three_hosts();
   const Verdict verdict(report.findings, std::nullopt);
   CHECK(verdict.exit_code() == 0);
-  const std::string text = check_text(report, verdict, 80);
+  const std::string text = text_of(report, verdict, 80);
   CHECK(text.find("FAIL") == std::string::npos);
   CHECK(text.find("verdict: passed\n") != std::string::npos);
   CHECK(nagios_line(report, verdict).rfind("COLLCTL OK: 3 hosts of 3 fit | ", 0) == 0);
@@ -71,7 +75,7 @@ TEST_CASE("a host that failed is left out of what follows, and named with its re
       {SubjectKind::host, "node02", 1, "1 of 1 runs wrong", false, base::saved_host("node02")});
   const Verdict verdict(report.findings, std::nullopt);
   CHECK(verdict.exit_code() == 7);
-  const std::string text = check_text(report, verdict, 200);
+  const std::string text = text_of(report, verdict, 200);
   const size_t row = text.find("node02 ");
   REQUIRE(row != std::string::npos);
   const std::string line = text.substr(row, text.find('\n', row) - row);
@@ -97,17 +101,17 @@ TEST_CASE("a suite that was measured more than once says why, and a saved report
   report.suites[3].again = "node02: others took 2 cores";
   const Verdict verdict(report.findings, std::nullopt);
   report.findings.push_back(Finding{.name = "pairs/busy"}.leave_out("slow, which says little"));
-  const auto row = [&] { return check_text(report, {report.findings, std::nullopt}, 200); };
+  const auto row = [&] { return text_of(report, {report.findings, std::nullopt}, 200); };
   CHECK(row().find("partly") == std::string::npos);
   report.findings.back().reason = kBusyHost;
   CHECK(row().find("partly") != std::string::npos);
   const std::string said = "\npairs was measured 3 times, as node02: others took 2 cores\n";
-  CHECK(check_text(report, verdict, 200).find(said) != std::string::npos);
+  CHECK(text_of(report, verdict, 200).find(said) != std::string::npos);
   const auto judged = read_judgement(check_json(report, verdict));
   REQUIRE(judged.ok());
   const auto back = read_check(*judged);
   REQUIRE(back.ok());
-  CHECK(check_text(*back, verdict, 200) == check_text(report, verdict, 200));
+  CHECK(text_of(*back, verdict, 200) == text_of(report, verdict, 200));
 }
 
 TEST_CASE("what was not tested is code 8, and a warning to monitoring", "[check]") {
@@ -116,8 +120,8 @@ TEST_CASE("what was not tested is code 8, and a warning to monitoring", "[check]
   report.suites.back().end = SuiteEnd::no_time;
   const Verdict verdict(report.findings, std::nullopt);
   CHECK(verdict.exit_code() == 8);
-  CHECK(check_text(report, verdict, 80).find("cluster was not run: no time") != std::string::npos);
-  CHECK(check_text(report, verdict, 80).find("verdict: passed\n") == std::string::npos);
+  CHECK(text_of(report, verdict, 80).find("cluster was not run: no time") != std::string::npos);
+  CHECK(text_of(report, verdict, 80).find("verdict: passed\n") == std::string::npos);
   CHECK(nagios_code(8) == 1);
   CHECK(nagios_code(0) == 0);
   for (const int code : {1, 5, 6, 7, 130}) CHECK(nagios_code(code) == 2);
@@ -202,9 +206,10 @@ TEST_CASE("a check as JSON and back", "[check]") {
   INFO((back ? "" : back.error().chain()));
   REQUIRE(back);
   CHECK(check_json(*back, judged->verdict) == check_json(report, verdict));
-  CHECK(check_text(*back, judged->verdict, 100) == check_text(report, verdict, 100));
-  const Document document = check_document(report, verdict, "<svg>machine</svg>");
-  CHECK(document.hosts.rows.size() == 3);
+  CHECK(text_of(*back, judged->verdict, 100) == text_of(report, verdict, 100));
+  const Document document =
+      check_document(report, check_json(report, verdict), "<svg>machine</svg>");
+  CHECK(document.hosts.size() == 3);
   CHECK(document_as(Format::html, document).find("<svg>machine</svg>") != std::string::npos);
 }
 
@@ -248,7 +253,7 @@ TEST_CASE("rounds of a soak as one report", "[check]") {
   CHECK(whole.soak->intervals[1].lowest[0].measured == "9");
   const Verdict verdict(whole.findings, std::nullopt);
   CHECK(verdict.exit_code() == 1);
-  const std::string text = check_text(whole, verdict, 100);
+  const std::string text = text_of(whole, verdict, 100);
   CHECK(text.find("in 2 of 5 rounds, first at 2027-01-15T08:00:04Z: node02 is slow") !=
         std::string::npos);
   CHECK(text.find("ended by SIGINT after 45 s of 2 min") != std::string::npos);

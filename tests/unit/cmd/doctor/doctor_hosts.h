@@ -72,4 +72,9 @@ inline std::set<std::string> odd_ones(const Diagnosis& diagnosis) {
   return list;
 }
 
+inline std::string text_of(const Survey& survey, const Diagnosis& diagnosis) {
+  return document_text(doctor_document(survey, diagnosis, doctor_json(survey, diagnosis)),
+                       {.whole = true});
+}
+
 }  // namespace doctor_tests

@@ -181,12 +181,14 @@ TEST_CASE("a host that cannot be asked is a failure of its own", "[doctor]") {
   CHECK(diagnosis.verdict().code() == ErrorCode::launch);
   REQUIRE(diagnosis.culprits.size() == 1);
   CHECK(diagnosis.culprits[0].name == "n1");
-  const std::string text = doctor_text(survey, diagnosis, false);
-  CHECK(text.find("# collctl doctor ") == 0);
-  CHECK(text.find("3 hosts, 1 could not be asked\n") != std::string::npos);
-  CHECK(text.find("FAIL connect: n1: connection refused\n  remedy: start sshd there\n") !=
+  const std::string text = text_of(survey, diagnosis);
+  CHECK(text.find("collctl doctor: 3 hosts, 1 could not be asked\n") == 0);
+  // Told once, as who is at fault.
+  CHECK(text.find("at fault:\n  host n1: connection refused\n    -> start sshd there\n") !=
         std::string::npos);
-  CHECK(text.find("# Verdict: connect failed on 1 host\n") != std::string::npos);
+  CHECK(text.find("failed:") == std::string::npos);
+  CHECK(text.find("\nverdict: FAILED (launch): 1 of 3 hosts (n1): connect failed on 1 host\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("a host that cannot be asked outweighs what fails on others, before and after it",
@@ -202,9 +204,10 @@ TEST_CASE("a host that cannot be asked outweighs what fails on others, before an
     survey.untested_pairs = 1;
     const Diagnosis diagnosis = diagnose_hosts(survey);
     CHECK(diagnosis.verdict().exit_code() == 4);
-    CHECK(doctor_text(survey, diagnosis, false)
-              .find("# Verdict: connect failed on 1 host, shm failed on 1 host, not everything was "
-                    "tested\n") != std::string::npos);
+    CHECK(
+        text_of(survey, diagnosis)
+            .find("connect failed on 1 host, shm failed on 1 host, not everything was tested\n") !=
+        std::string::npos);
   }
 }
 
@@ -240,8 +243,8 @@ TEST_CASE("failed pairs blame a host or a link", "[doctor]") {
   CHECK(diagnosis.culprits[0].kind == SubjectKind::host);
   CHECK(diagnosis.culprits[0].name == "n3");
   CHECK(diagnosis.culprits[0].confidence == 1);
-  CHECK(doctor_text(survey, diagnosis, false)
-            .find("# suspect host n3: 6 of 6 tests of the network with it failed\n") !=
+  CHECK(text_of(survey, diagnosis)
+            .find("at fault:\n  host n3: 6 of 6 tests of the network with it failed\n") !=
         std::string::npos);
   // Of two hosts nobody can say which one it is.
   survey = healthy(2);
@@ -374,16 +377,17 @@ TEST_CASE("a table shows what differs and folds what does not", "[doctor]") {
   Survey survey = healthy(3);
   survey.hosts[1].facts->system.kernel = "5.15\033[31m";
   survey.hosts[2].client = "libssh2: 10.0.0.2:22";
-  const std::string text = doctor_text(survey, diagnose_hosts(survey), true);
+  const std::string text = text_of(survey, diagnose_hosts(survey));
   INFO(text);
-  CHECK(text.find("# same on all hosts: version 1.0, machine x86_64, glibc 2.36, cores 4") !=
+  CHECK(text.find("same on all hosts: version 1.0, machine x86_64, glibc 2.36, cores 4") !=
         std::string::npos);
-  CHECK(text.find("\n# n2: libssh2: 10.0.0.2:22\n") != std::string::npos);
-  CHECK(text.find("# host  connect  kernel       clock    reach\n") != std::string::npos);
-  CHECK(text.find("  n1    0.30 s   5.15?[31m *  +0.0 ms  2/2 50 us\n") != std::string::npos);
-  CHECK(text.find("odd  kernel: n1: 5.15?[31m here, 6.1 on most hosts\n") != std::string::npos);
+  CHECK(text.find("\nn2: libssh2: 10.0.0.2:22\n") != std::string::npos);
+  CHECK(text.find("host  connect  kernel       clock    reach\n") != std::string::npos);
+  CHECK(text.find("n1    0.30 s   5.15?[31m *  +0.0 ms  2/2 50 us\n") != std::string::npos);
+  CHECK(text.find("to know:\n  kernel: n1: 5.15?[31m here, 6.1 on most hosts\n") !=
+        std::string::npos);
   CHECK(text.find('\033') == std::string::npos);
-  CHECK(text.find("# Verdict: passed\n") != std::string::npos);
+  CHECK(text.find("verdict: passed\n") != std::string::npos);
 }
 
 }  // namespace doctor_doctor_tests

@@ -66,17 +66,16 @@ TEST_CASE("doctor: GIDs of active ports, and the way into the GPUs' memory", "[d
   const Diagnosis bad = diagnose_hosts(survey);
   CHECK(failures(bad) == std::set<std::string>{"gid n0", "gdr n1"});
   CHECK(bad.verdict().code() == ErrorCode::failed);
-  const std::string text = doctor_text(survey, bad, false);
+  const std::string text = text_of(survey, bad);
   CHECK(text.find("mlx5_0 port 1 has no GID of RoCE v2") != std::string::npos);
-  CHECK(text.find("remedy: modprobe nvidia_peermem") != std::string::npos);
+  CHECK(text.find("-> modprobe nvidia_peermem") != std::string::npos);
   CHECK(odd_ones(bad).count("firmware n1") + odd_ones(bad).count("firmware n0") > 0);
   // What redirects is odd, with its remedy, and no failure.
   survey.hosts[1].facts->gpu_direct.open_driver = true;
   survey.hosts[1].facts->gpu_direct.redirecting = {"0000:11:00.0"};
   const Diagnosis redirected = diagnose_hosts(survey);
   CHECK(odd_ones(redirected).count("gdr n1") == 1);
-  CHECK(doctor_text(survey, redirected, false).find("remedy: on bare metal, turn it off") !=
-        std::string::npos);
+  CHECK(text_of(survey, redirected).find("-> on bare metal, turn it off") != std::string::npos);
 }
 
 TEST_CASE("doctor: only NICs that jobs may use are looked at", "[doctor]") {
@@ -103,8 +102,7 @@ TEST_CASE("doctor: only NICs that jobs may use are looked at", "[doctor]") {
   CHECK(chosen.hosts[1].facts->rdma_devices.size() == 1);
   const Diagnosis good = diagnose_hosts(chosen);
   CHECK(failures(good).empty());
-  CHECK(doctor_text(chosen, good, false).find("1 of 2 RDMA ports (IB_HCA==mlx5_0:1)") !=
-        std::string::npos);
+  CHECK(text_of(chosen, good).find("1 of 2 RDMA ports (IB_HCA==mlx5_0:1)") != std::string::npos);
   // None of a host is among them; to exclude all is said, and no failure.
   Survey none = survey;
   none.choice.rdma = "mlx4_0";

@@ -26,8 +26,7 @@ void hold_files(Goldens& goldens, const std::string& name, const std::string& js
       {"jsonl", Format::jsonl}, {"csv", Format::csv},   {"html", Format::html},
       {"svg", Format::svg},     {"xml", Format::junit}, {"prom", Format::prometheus}};
   goldens.hold(name + ".json", json);
-  const Console plain(-1, -1);
-  const auto saved = read_saved(json, {plain});
+  const auto saved = read_saved(json);
   INFO((saved ? "" : saved.error().chain()));
   REQUIRE(saved);
   for (const std::string& ending : endings)
@@ -67,7 +66,8 @@ CheckReport checked_hosts() {
 void hold_check(Goldens& goldens, const std::string& name, const CheckReport& report,
                 const std::vector<std::string>& endings) {
   const Verdict verdict(report.findings, std::nullopt);
-  goldens.hold(name + ".txt", check_text(report, verdict, 100));
+  goldens.hold(name + ".txt",
+               document_text(check_document(report, check_json(report, verdict)), {.width = 100}));
   goldens.hold(name + ".nagios.txt", format("{}--- exit code {}\n", nagios_line(report, verdict),
                                             nagios_code(verdict.exit_code())));
   hold_files(goldens, name, check_json(report, verdict), endings);
@@ -98,9 +98,10 @@ Survey surveyed(int count) {
 void hold_doctor(Goldens& goldens, const std::string& name, const Survey& survey,
                  const Expectation& expect = {}) {
   const Diagnosis diagnosis = diagnose_hosts(survey, expect);
-  goldens.hold(name + ".txt", doctor_text(survey, diagnosis, false));
-  goldens.hold(name + ".verbose.txt", doctor_text(survey, diagnosis, true));
-  hold_files(goldens, name, doctor_json(survey, diagnosis), kFiles);
+  const Document document = doctor_document(survey, diagnosis, doctor_json(survey, diagnosis));
+  goldens.hold(name + ".txt", document_text(document, {.width = 100}));
+  goldens.hold(name + ".verbose.txt", document_text(document, {.whole = true}));
+  hold_files(goldens, name, document.json, kFiles);
 }
 
 // Three hosts of two NICs each; `GBps` of each path, 0: nothing arrives.
@@ -143,12 +144,12 @@ RailsReport railed(double (*GBps)(int from, int to, size_t nic, size_t peer)) {
 void hold_rails(Goldens& goldens, const std::string& name, const RailsReport& report) {
   const RailsFindings found = judge_rails(report, 0.7);
   const Verdict verdict = found.verdict(std::nullopt);
-  goldens.hold(name + ".txt", rails_text(report, found, verdict, {.below = 0.7, .width = 100}));
-  const RailsTextStyle every{.all_pairs = true, .below = 0.7, .width = 60};
-  goldens.hold(name + ".pairs.txt", rails_text(report, found, verdict, every));
+  const Document document = rails_document(report, found, rails_json(report, found, verdict));
+  goldens.hold(name + ".txt", document_text(document, {.width = 100}));
+  goldens.hold(name + ".pairs.txt", document_text(document, {.width = 60, .whole = true}));
   std::vector<std::string> files = kFiles;
   files.push_back("svg");
-  hold_files(goldens, name, rails_json(report, found, verdict), files);
+  hold_files(goldens, name, document.json, files);
 }
 
 WindowReport windows() {
@@ -177,12 +178,12 @@ WindowReport windows() {
 void hold_windows(Goldens& goldens, const std::string& name, const WindowReport& report,
                   const std::optional<Error>& error = std::nullopt) {
   const Verdict verdict = judge(report, {}, error);
-  const std::string header = window_header(report.header);
-  goldens.hold(name + ".txt", header + window_text(report, verdict, false, 100));
-  goldens.hold(name + ".whole.txt", header + window_text(report, verdict, true));
+  const Document document = window_document(report, window_json(report, verdict));
+  goldens.hold(name + ".txt", document_text(document, {.width = 100}));
+  goldens.hold(name + ".whole.txt", document_text(document, {.whole = true}));
   std::vector<std::string> files = kFiles;
   files.push_back("svg");
-  hold_files(goldens, name, window_json(report, verdict), files);
+  hold_files(goldens, name, document.json, files);
 }
 
 }  // namespace

@@ -91,7 +91,10 @@ TEST_CASE("a summary takes the place of the findings' own words", "[judge]") {
   REQUIRE(verdict.reasons().size() == 1);
   CHECK(verdict.reasons()[0].message == "shm failed on 2 hosts");
   CHECK(verdict.reasons()[0].code == "launch");
-  CHECK(verdict_text(verdict) == "# Verdict: shm failed on 2 hosts\n");
+  Judgement judged;
+  judged.verdict = verdict;
+  CHECK(verdict_words(judged, 2, "shm failed on 2 hosts") ==
+        "FAILED (launch): shm failed on 2 hosts");
 }
 
 TEST_CASE("many reasons of one kind are not all listed, those of another kind are", "[judge]") {
@@ -106,7 +109,9 @@ TEST_CASE("many reasons of one kind are not all listed, those of another kind ar
 TEST_CASE("the verdict of a job that broke off is no pass, in text and JSON", "[judge]") {
   const Verdict verdict({}, kLost);
   CHECK_FALSE(verdict.ok());
-  CHECK(verdict_text(verdict) == "# Verdict: FAILED, the run broke off\n");
+  Judgement judged;
+  judged.verdict = verdict;
+  CHECK(verdict_words(judged) == "FAILED, the run broke off");
   const json written = json::parse(verdict_json(verdict));
   CHECK(written["verdict"]["ok"] == false);
   CHECK(written["verdict"]["reasons"][0]["code"] == "lost");
@@ -139,7 +144,8 @@ TEST_CASE("no report of any command passes a job that broke off", "[judge]") {
   REQUIRE(found.verdict({}).ok());
   const Verdict of_rails = found.verdict(kLost);
   CHECK(of_rails.exit_code() == 5);
-  reports.push_back(rails_text(rails, found, of_rails, {}));
+  reports.push_back(
+      document_text(rails_document(rails, found, rails_json(rails, found, of_rails)), {}));
   reports.push_back(rails_json(rails, found, of_rails));
 
   WindowReport window;
@@ -148,7 +154,7 @@ TEST_CASE("no report of any command passes a job that broke off", "[judge]") {
   REQUIRE(judge(window, {}, {}).ok());
   const Verdict of_window = judge(window, {}, kLost);
   CHECK(of_window.exit_code() == 5);
-  reports.push_back(window_text(window, of_window, false));
+  reports.push_back(document_text(window_document(window, window_json(window, of_window)), {}));
   reports.push_back(window_json(window, of_window));
 
   for (const std::string& text : reports) {
@@ -205,27 +211,69 @@ TEST_CASE("a finding comes back from its JSON as it was", "[judge]") {
   CHECK_FALSE(record_of<Finding>(wrong.dump()));
 }
 
-TEST_CASE("problems stand by check, each with its remedies once", "[judge]") {
-  std::vector<Finding> findings;
-  for (int host = 0; host < 12; ++host) {
+TEST_CASE("findings in words: what is alike once, under the hosts that it is true of", "[judge]") {
+  Document document{.title = "t",
+                    .heading = "t",
+                    .parts = {},
+                    .judged = {},
+                    .hosts = {},
+                    .summary = {},
+                    .json = "{}",
+                    .rows = "",
+                    .svg = ""};
+  std::vector<Finding>& findings = document.judged.checks;
+  for (int host = 0; host < 24; ++host) {
     Finding& finding = findings.emplace_back();
     finding.name = "shm";
-    finding.at.host = {HostId(int32_t(host)), "n" + std::to_string(host)};
-    finding.fail(ErrorCode::failed, "too small", host == 0 ? "mount it" : "enlarge it");
+    finding.at = {.kind = SubjectKind::host,
+                  .host = {HostId(int32_t(host)), format("n{:02}", host)}};
+    finding.fail(ErrorCode::failed, host < 12 ? "too small" : format("too small by {}", host),
+                 "enlarge it");
+    document.hosts.push_back(finding.at.host.name);
   }
   findings.push_back({.name = "fine"});
   findings.push_back({.name = "none", .status = FindingStatus::not_tested, .message = "not here"});
   findings.emplace_back().leave_out("7 pairs");
   findings.back().name = "reach";
-  const std::string text = problems_text(findings);
+  document.judged.verdict = Verdict(findings, std::nullopt);
+  const std::string text = document_text(document, {});
   INFO(text);
-  CHECK(text.find("FAIL shm: n0: too small\n") == 0);
-  CHECK(text.find("n9: too small") != std::string::npos);
-  CHECK(text.find("n10: too small") == std::string::npos);
-  CHECK(text.find("  and 2 more\n  remedy: mount it\n  remedy: enlarge it\nnot tested reach: 7 "
-                  "pairs\n") != std::string::npos);
+  CHECK(
+      text.starts_with("t\n\nfailed:\n  shm: n[00-11]: too small\n  shm: n12: too small by 12\n"));
+  CHECK(text.find("shm: n20: too small by 20") != std::string::npos);
+  CHECK(text.find("n21: ") == std::string::npos);
+  CHECK(text.find("    -> enlarge it\n  shm: and 3 more\n\nnot tested:\n  reach: 7 pairs\n") !=
+        std::string::npos);
   CHECK(text.find("fine") == std::string::npos);
   CHECK(text.find("not here") == std::string::npos);
+  CHECK(text.ends_with("\nverdict: FAILED: 24 of 24 hosts (n[00-23])\n"));
+  CHECK(document_text(document, {.whole = true}).find("n23: too small by 23") != std::string::npos);
+}
+
+TEST_CASE("a cause is told once: who is at fault has the remedy of the finding that says so",
+          "[judge]") {
+  Document document{.title = "t",
+                    .heading = "t",
+                    .parts = {},
+                    .judged = {},
+                    .hosts = {"a", "b"},
+                    .summary = {},
+                    .json = "{}",
+                    .rows = "",
+                    .svg = ""};
+  const Host host = base::saved_host("a");
+  Finding finding{.name = "blame", .at = {.kind = SubjectKind::nic, .host = host, .device = "e"}};
+  finding.fail(ErrorCode::failed, "nic a e: it is slow", "change the cable");
+  document.judged.checks = {finding};
+  document.judged.culprits = {{SubjectKind::nic, "a e", 1, "it is slow", false, host}};
+  document.judged.verdict = Verdict(document.judged.checks, std::nullopt);
+  CHECK(document_text(document, {}) ==
+        "t\n\nat fault:\n  nic a e: it is slow\n    -> change the cable\n\n"
+        "verdict: FAILED: 1 of 2 hosts (a)\n");
+  // Another one of the same NIC stays.
+  document.judged.checks.push_back(finding);
+  document.judged.checks.back().message = "it is hot";
+  CHECK(document_text(document, {}).find("failed:\n  blame: a: it is hot\n") != std::string::npos);
 }
 
 }  // namespace judge_verdict_tests

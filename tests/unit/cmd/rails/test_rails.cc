@@ -73,8 +73,9 @@ ErrorCode code(const RailsFindings& found) {
 }
 
 std::string text_of(const RailsReport& report, const RailsFindings& found,
-                    const RailsTextStyle& style) {
-  return rails_text(report, found, found.verdict(std::nullopt), style);
+                    const TextStyle& style = {}) {
+  return document_text(
+      rails_document(report, found, rails_json(report, found, found.verdict(std::nullopt))), style);
 }
 
 std::vector<std::string> kinds(const RailsFindings& found) {
@@ -95,15 +96,14 @@ TEST_CASE("rails: all ways are good") {
   CHECK(v.median_GBps == 40);
   CHECK(!v.rail_only);
   CHECK(v.recommended == "COLLCTL_IB_HCA==mlx5_0,mlx5_1 COLLCTL_IB_GID_INDEX=3");
-  CHECK(text_of(report, v, {.below = 0.7})
-            .find("# recommended for collctl, and for NCCL:\n"
-                  "export COLLCTL_IB_HCA='=mlx5_0,mlx5_1' COLLCTL_IB_GID_INDEX='3'\n"
-                  "export NCCL_IB_HCA='=mlx5_0,mlx5_1' NCCL_IB_GID_INDEX='3'\n") !=
+  CHECK(text_of(report, v).find("\nrecommended for collctl, and for NCCL:\n"
+                                "export COLLCTL_IB_HCA='=mlx5_0,mlx5_1' COLLCTL_IB_GID_INDEX='3'\n"
+                                "export NCCL_IB_HCA='=mlx5_0,mlx5_1' NCCL_IB_GID_INDEX='3'\n") !=
         std::string::npos);
   RailsFindings odd = v;  // names are what hosts say: none may leave its quotes
   odd.recommended = "COLLCTL_SOCKET_IFNAME==e'$(reboot) x COLLCTL_CROSS_NIC";
-  CHECK(text_of(report, odd, {.below = 0.7})
-            .find("\nexport NCCL_SOCKET_IFNAME='=e'\\''$(reboot)'\n") != std::string::npos);
+  CHECK(text_of(report, odd).find("\nexport NCCL_SOCKET_IFNAME='=e'\\''$(reboot)'\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("rails: tables of many NICs fit the width in blocks") {
@@ -115,11 +115,11 @@ TEST_CASE("rails: tables of many NICs fit the width in blocks") {
   for (const size_t width : {size_t{60}, size_t{80}, size_t{100}}) {
     INFO(width);
     const std::string text = text_of(report, found, {.width = width});
-    std::istringstream lines(text.substr(text.find("  n0 \\ n1")));
+    std::istringstream lines(text.substr(text.find("n0 \\ n1")));
     size_t heads = 0, cells = 0;
-    for (std::string line; std::getline(lines, line) && !line.starts_with("#");) {
+    for (std::string line; std::getline(lines, line) && !line.ends_with(" GB/s");) {
       CHECK(line.size() <= width);
-      heads += line.starts_with("  n0 \\ n1") ? 1 : 0;
+      heads += line.starts_with("n0 \\ n1") ? 1 : 0;
       for (size_t at = 0; (at = line.find(" 40", at)) != line.npos; ++at) ++cells;
     }
     CHECK(heads == (width == 60 ? 4 : width == 80 ? 3 : 2));
@@ -353,8 +353,8 @@ TEST_CASE("rails: while an end is busy a path is slow only below half of the lim
     CHECK(spoilt.culprits.empty());
     CHECK(spoilt.verdict({}).code() == ErrorCode::incomplete);
     report.hosts[size_t(1 - host)].busy.clear();
-    CHECK(text_of(report, judge_rails(report, 0.7), {.below = 0.7})
-              .find("#   busy: other processes took 1.6 of 2 cores beside 1 rank\n") !=
+    CHECK(text_of(report, judge_rails(report, 0.7))
+              .find(": busy: other processes took 1.6 of 2 cores beside 1 rank\n") !=
           std::string::npos);
     GBps = 10;
     report = matrix({}, cell);
@@ -375,15 +375,14 @@ TEST_CASE("rails: the table marks what fails and what is slow") {
     if (from == 0 && nic == "mlx5_0:1" && peer == "mlx5_1:1") return bad(RailEnd::large_lost);
     return good(from == 1 && nic == "mlx5_0:1" && peer == "mlx5_0:1" ? 10 : 40);
   });
-  const std::string text = text_of(report, judge_rails(report, 0.7), {.below = 0.7});
+  const std::string text = text_of(report, judge_rails(report, 0.7));
   INFO(text);
   // n0's first to n1's second fails only that way; n1's first is slow to n0's first.
   // Columns are as wide as their widest cell: 8 and 17.
-  CHECK(text.find("  n0 \\ n1   mlx5_0:1           mlx5_1:1\n"
-                  "  mlx5_0:1      10 *  > MTU 4096/4096 !\n"
-                  "  mlx5_1:1        40                 40\n") != std::string::npos);
-  CHECK(text.find(
-            "# Verdict: 1 of 8 paths between NICs fail, 1 of 8 are below 0.7 of what is usual\n") !=
+  CHECK(text.find("\nn0 \\ n1   mlx5_0:1           mlx5_1:1\n"
+                  "mlx5_0:1      10 *  > MTU 4096/4096 !\n"
+                  "mlx5_1:1        40                 40\n") != std::string::npos);
+  CHECK(text.find(": 1 of 8 paths between NICs fail, 1 of 8 are below 0.7 of what is usual\n") !=
         std::string::npos);
 }
 
@@ -393,12 +392,12 @@ TEST_CASE("rails: hosts of one NIC each are one matrix, with what is bad in its 
                                if (from == 1 && to == 2) return bad(RailEnd::silent);
                                return good(from == 2 && to == 0 ? 10 : 40);
                              });
-  const std::string text = text_of(report, judge_rails(report, 0.7), {.below = 0.7});
+  const std::string text = text_of(report, judge_rails(report, 0.7));
   INFO(text);
-  CHECK(text.find("  from \\ to    n0  n1           n2\n"
-                  "  n0 eth0       -  40           40\n"
-                  "  n1 eth0      40   -  no answer !\n"
-                  "  n2 eth0    10 *  40            -\n") != std::string::npos);
+  CHECK(text.find("\nfrom \\ to    n0  n1           n2\n"
+                  "n0 eth0       -  40           40\n"
+                  "n1 eth0      40   -  no answer !\n"
+                  "n2 eth0    10 *  40            -\n") != std::string::npos);
 }
 
 TEST_CASE("rails: ends of the picture are each host's NICs, of one host once", "[rails]") {

@@ -49,8 +49,8 @@ struct Told {
   json all;
 };
 Told diff(const ComparedRun& was, const ComparedRun& is, double below = 0.8) {
-  const Compared made = diff_runs(was, is, below, 200);
-  return {made.exit_code, made.document.text, json::parse(made.document.json)};
+  const Document made = diff_runs(was, is, below);
+  return {made.judged.exit_code, document_text(made, {.width = 200}), json::parse(made.json)};
 }
 
 // The row of the list that is about `what`; null: there is none.
@@ -71,13 +71,13 @@ TEST_CASE("diff: a path that became slow is found among good ones", "[report]") 
   CHECK(told.all["timings"][0]["what"] == "path node01 eth0 -> node03 eth0");
   CHECK(told.all["timings"][0]["slower"] == true);
   CHECK(told.all["timings"][1]["slower"] == false);
-  CHECK(has(told.text, "# 1 of 20 timings are slower"));
-  CHECK(has(told.text, "# 19 paths within 0.8 of what they were are not shown"));
+  CHECK(has(told.text, "\n1 of 20 timings are slower"));
+  CHECK(has(told.text, "\n19 paths within 0.8 of what they were are not shown"));
   // A path that nothing passes any more has no ratio to speak of, and is the worst of all.
   is.GBps[3][1] = 0;
   const Told dead = diff(check_of({}, matrix(5, 0.479)), check_of({}, is));
   CHECK(dead.all["timings"][0]["what"] == "path node04 eth0 -> node02 eth0");
-  CHECK(has(dead.text, "# 2 of 20 timings are slower"));
+  CHECK(has(dead.text, "\n2 of 20 timings are slower"));
   // One that had nothing before cannot be slower.
   CHECK(diff(check_of({}, is), check_of({}, matrix(5, 0.479))).code == 0);
 }
@@ -109,7 +109,7 @@ TEST_CASE("diff: figures that scatter are no findings, but all of a kind slower 
              {0.492, 0.515, 0.423, -1}};
   const Told healthy = diff(check_of({}, was), check_of({}, is));
   CHECK(healthy.code == 0);
-  CHECK(has(healthy.text, "# paths scatter so much that less than "));
+  CHECK(has(healthy.text, "\npaths scatter so much that less than "));
   // The same with one of them at a twentieth, and with all at a fifth.
   is.GBps[2][0] /= 20;
   const Told one = diff(check_of({}, was), check_of({}, is));
@@ -120,7 +120,7 @@ TEST_CASE("diff: figures that scatter are no findings, but all of a kind slower 
       if (value > 0) value /= 5;
   const Told all = diff(check_of({}, was), check_of({}, is));
   CHECK(all.code == 1);
-  CHECK(has(all.text, "\n paths "));
+  CHECK(has(all.text, "\npaths "));
 }
 
 TEST_CASE("diff: hosts' figures one by one, and alone", "[report]") {
@@ -138,7 +138,7 @@ TEST_CASE("diff: hosts' figures one by one, and alone", "[report]") {
   // All of them are one line, and the verdict counts each.
   const Told all = diff(hosts(10, 9, 10, 11), hosts(5, 4.6, 4.8, 5.4));
   CHECK(all.code == 1);
-  CHECK(has(all.text, "\n node/memory  "));
+  CHECK(has(all.text, "\nnode/memory  "));
   CHECK_FALSE(has(all.text, "node/memory node01"));
   CHECK(has(all.text, "4 of 4 timings are slower"));
   // One figure has no scatter: `below` alone holds.
@@ -157,7 +157,7 @@ TEST_CASE("diff: what a busy host spoilt counts below a fifth alone", "[report]"
        {std::pair("", "busy"), std::pair("busy", ""), std::pair("busy", "busy")}) {
     const Told healthy = diff(busy(10, first), busy(3, second));
     CHECK(healthy.code == 0);
-    CHECK(has(healthy.text, "# 1 figures were spoilt, as others had the host meanwhile"));
+    CHECK(has(healthy.text, "\n1 figures were spoilt, as others had the host meanwhile"));
     CHECK(healthy.all["timings"][0]["spoilt"] == true);
     CHECK(diff(busy(10, first), busy(1.9, second)).code == 1);
   }
@@ -195,7 +195,7 @@ TEST_CASE("diff: single connections stand apart and are not judged", "[report]")
   CHECK(told.all["timings"].size() == 1);
   CHECK(row_of(told, "doctor/reach node01", "once")["ratio"] == 0.1);
   CHECK(has(told.text,
-            "# 2 single connections are not judged: ratios from 0.10 to 2.00, median 1.05"));
+            "\n2 single connections are not judged: ratios from 0.10 to 2.00, median 1.05"));
   CHECK_FALSE(has(told.text, "doctor/reach"));
   // One that is not there any more was not tested.
   CHECK(diff(reach(40, 50), check_of({figure("node/memory", "node01", 10)})).code == 8);
@@ -208,9 +208,9 @@ TEST_CASE("diff: failures come first, then the worst ratio", "[report]") {
       diff(check_of({figure("a", "", 10), figure("b", "", 10), figure("c", "", 10)}),
            check_of({figure("a", "", 6), figure("b", "", 11), figure("c", "", 3), failed}));
   CHECK(told.code == 1);
-  const size_t came = told.text.find("came FAIL counters/errors: 12 more");
+  const size_t came = told.text.find("failed:\n  counters/errors: 12 more");
   REQUIRE(came != std::string::npos);
-  CHECK(came < told.text.find("#what"));
+  CHECK(came < told.text.find("\nwhat "));
   CHECK(told.all["timings"][0]["what"] == "c");
   CHECK(told.all["timings"][1]["what"] == "a");
   CHECK(told.all["timings"][2]["what"] == "b");

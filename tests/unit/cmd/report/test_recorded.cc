@@ -77,11 +77,12 @@ TEST_CASE("the verdict of a recorded report: its reasons, or that it broke off",
   };
   CHECK(last_lines("allreduce.txt") == "# Verdict              : passed\n");
   CHECK(last_lines("incomplete.txt") ==
-        "# Verdict              : incomplete\n#   node02 took no part: connection refused\n");
+        "# Verdict              : passed, but not everything that was asked for was "
+        "tested\n#   node02 took no part: connection refused\n");
   CHECK(last_lines("broke-off.txt")
             .starts_with("# Verdict              : FAILED, the run broke off\n#   rank 1 (pid "));
-  CHECK(
-      last_lines("wrong.txt").starts_with("# Verdict              : FAILED\n#   rank 0: element "));
+  CHECK(last_lines("wrong.txt")
+            .starts_with("# Verdict              : FAILED (bad-data)\n#   rank 0: element "));
 }
 
 }  // namespace report_recorded_tests

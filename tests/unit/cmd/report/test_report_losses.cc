@@ -98,7 +98,7 @@ TEST_CASE("JSON says who is lost and who measured what, and reads back", "[cmd][
   CHECK(bench_json(again->report, judge(again->report, {}, {})) == text);
   CHECK(has(bench_csv(report), "allreduce,3,8,"));
   CHECK(has(bench_csv(report), "allreduce,2,16,"));
-  const std::string page = bench_document(report, judge(report, {}, {}), text).text;
+  const std::string page = document_text(bench_document(report, judge(report, {}, {}), text), {});
   const size_t line =
       page.find("# lost: rank 2 (pid 7, host b) was killed by signal 9; 2 ranks go on");
   REQUIRE(line != std::string::npos);

@@ -52,16 +52,31 @@ std::string checked(const std::vector<CheckedHost>& hosts) {
 }
 
 Saved read(const std::string& text) {
-  const Console plain(-1, -1);
-  auto saved = read_saved(text, {plain});
+  auto saved = read_saved(text);
   INFO((saved ? "" : saved.error().chain()));
   REQUIRE(saved);
   return std::move(*saved);
 }
 
+std::string text_of(const Document& document) {
+  return document_text(document, {.width = 200});
+}
+
+Document of_json(const std::string& json, const std::string& rows) {
+  return {.title = "t",
+          .heading = {},
+          .parts = {},
+          .judged = judgement_of(json),
+          .hosts = {},
+          .summary = {},
+          .json = json,
+          .rows = rows,
+          .svg = {}};
+}
+
 ComparedRun run_of(const std::string& name, const std::string& text) {
   Saved saved = read(text);
-  return {name, saved.document.title, std::move(saved.judged), std::move(saved.bench)};
+  return {name, saved.document.title, saved.document.judged, std::move(saved.bench)};
 }
 
 std::string bench(double factor) {
@@ -73,16 +88,15 @@ std::string bench(double factor) {
 
 TEST_CASE("a saved check is shown again and ends as it did", "[report]") {
   const Saved saved = read(checked({{"node01"}, {"node02", 1, true}}));
-  CHECK(saved.judged.exit_code == 1);
-  CHECK(has(saved.text, "at fault:\n  host node02: 3 of 3"));
-  CHECK(has(saved.text, "node02  FAIL"));
+  CHECK(saved.document.judged.exit_code == 1);
+  CHECK(has(text_of(saved.document), "at fault:\n  host node02: 3 of 3"));
+  CHECK(has(text_of(saved.document), "node02  FAIL"));
   // A suite of another version is no reason to refuse the file.
-  CHECK_FALSE(has(saved.text, "later"));
-  CHECK(read(checked({{"node01"}})).judged.exit_code == 0);
+  CHECK_FALSE(has(text_of(saved.document), "later"));
+  CHECK(read(checked({{"node01"}})).document.judged.exit_code == 0);
 }
 
 TEST_CASE("what cannot be read is an error that names it", "[report]") {
-  const Console plain(-1, -1);
   for (const char* bad :
        {"", "[]", "{}", "{\"schema\":\"collctl.nosuch/1\"}", "{\"schema\":\"collctl.check/1\"}",
         "{\"schema\":\"collctl.rails/1\"}", "{\"schema\":\"collctl.check/1\",\"verdict\":1}",
@@ -90,7 +104,7 @@ TEST_CASE("what cannot be read is an error that names it", "[report]") {
         "{\"record\":1}\n{\"record\":2}\n", "{\"round\":1}\n{\"a\":1}\n",
         "{\"schema\":\"collctl.doctor/1\"}\nno json\n{}\n"}) {
     INFO(bad);
-    const auto saved = read_saved(bad, {plain});
+    const auto saved = read_saved(bad);
     REQUIRE_FALSE(saved);
     CHECK(saved.error().code == ErrorCode::usage);
   }
@@ -101,78 +115,76 @@ TEST_CASE("the lines of a .jsonl are the document", "[report]") {
   std::string lines = jsonl_header(report);
   for (const BenchRow& each : report.rows) lines += jsonl_row(report, each);
   const Saved whole = read(lines + jsonl_end(Verdict({}, std::nullopt)));
-  CHECK(whole.judged.exit_code == 0);
-  CHECK(whole.text == read(bench_json(report, Verdict({}, std::nullopt))).text);
+  CHECK(whole.document.judged.exit_code == 0);
+  CHECK(text_of(whole.document) ==
+        text_of(read(bench_json(report, Verdict({}, std::nullopt))).document));
   // Killed in the middle of a line: the rows before it, and not a pass.
   const Saved killed = read(lines + "{\"record\":\"resu");
-  CHECK(killed.judged.exit_code == 8);
+  CHECK(killed.document.judged.exit_code == 8);
   const auto cut_short = document_of_lines(lines + "{\"record\":\"resu");
   REQUIRE(cut_short.ok());
   CHECK(json::parse(*cut_short)["verdict"]["ok"] == false);
   REQUIRE(killed.bench);
   CHECK(killed.bench->rows.size() == 2);
   const Saved failed = read(lines + jsonl_end({{}, Error(ErrorCode::lost, "rank 1 is gone")}));
-  CHECK(failed.judged.exit_code == 5);
+  CHECK(failed.document.judged.exit_code == 5);
   const std::string check = checked({{"node01"}, {"node02", 1, true}});
-  const Document document{.title = "", .json = check, .rows = "checks", .text = "", .svg = ""};
-  const Saved joined = read(document_as(Format::jsonl, document));
-  CHECK(joined.judged.exit_code == 1);
-  CHECK(joined.judged.checks.size() == 2);
+  const Saved joined = read(document_as(Format::jsonl, of_json(check, "checks")));
+  CHECK(joined.document.judged.exit_code == 1);
+  CHECK(joined.document.judged.checks.size() == 2);
 }
 
 TEST_CASE("several runs as one", "[report]") {
-  const Compared merged = merge_runs({run_of("a", checked({{"node01"}, {"node02", 1, true}})),
+  const Document merged = merge_runs({run_of("a", checked({{"node01"}, {"node02", 1, true}})),
                                       run_of("b", checked({{"node01", 8}, {"node02", 9}})),
-                                      run_of("c", checked({{"node01", 12}, {"node02", 2, true}}))},
-                                     200);
-  CHECK(merged.exit_code == 1);
-  CHECK(has(merged.document.text, "in 2 of 3 runs: node02 is slow"));
-  const auto all = json::parse(merged.document.json);
+                                      run_of("c", checked({{"node01", 12}, {"node02", 2, true}}))});
+  CHECK(merged.judged.exit_code == 1);
+  CHECK(has(text_of(merged), "in 2 of 3 runs: node02 is slow"));
+  const auto all = json::parse(merged.json);
   REQUIRE(all["timings"].size() == 2);
   CHECK(all["timings"][0]["what"] == "node/allreduce node01");
   CHECK(all["timings"][0]["least"] == 8);
   CHECK(all["timings"][0]["median"] == 10);
   CHECK(all["timings"][0]["most"] == 12);
   CHECK(all["checks"][0]["n"] == 2);
-  CHECK(merge_runs({run_of("a", bench(1)), run_of("b", bench(2))}, 200).exit_code == 0);
+  CHECK(merge_runs({run_of("a", bench(1)), run_of("b", bench(2))}).judged.exit_code == 0);
   // A run that broke off has no failed check, and is none that passed.
   const std::string broke = error_json(Error(ErrorCode::lost, "rank 1 is gone"), 5);
-  const Console plain(-1, -1);
-  CHECK_FALSE(read_saved(broke, {plain}));
+  CHECK_FALSE(read_saved(broke));
 }
 
 TEST_CASE("one run against another", "[report]") {
   const auto diff = [](const std::string& was, const std::string& is) {
-    return diff_runs(run_of("was", was), run_of("is", is), 0.9, 200);
+    return diff_runs(run_of("was", was), run_of("is", is), 0.9);
   };
-  CHECK(diff(bench(1), bench(1)).exit_code == 0);
-  CHECK(diff(bench(1), bench(2)).exit_code == 0);  // faster
-  const Compared slower = diff(bench(2), bench(1));
-  CHECK(slower.exit_code == 1);
-  CHECK(has(slower.document.text, "2 of 4 timings are slower"));
-  const auto all = json::parse(slower.document.json);
+  CHECK(diff(bench(1), bench(1)).judged.exit_code == 0);
+  CHECK(diff(bench(1), bench(2)).judged.exit_code == 0);  // faster
+  const Document slower = diff(bench(2), bench(1));
+  CHECK(slower.judged.exit_code == 1);
+  CHECK(has(text_of(slower), "2 of 4 timings are slower"));
+  const auto all = json::parse(slower.json);
   CHECK(all["timings"][0]["ratio"] == 0.5);
   CHECK(all["timings"][0]["slower"] == true);
   // Findings that came and went.
   const std::string good = checked({{"node01"}, {"node02"}}),
                     bad = checked({{"node01"}, {"node02", 10, true}});
-  const Compared came = diff(good, bad);
-  CHECK(came.exit_code == 1);
-  CHECK(has(came.document.text, "came FAIL node/allreduce node02: node02 is slow"));
-  const Compared went = diff(bad, good);
-  CHECK(went.exit_code == 0);
-  CHECK(has(went.document.text, "went FAIL node/allreduce node02"));
+  const Document came = diff(good, bad);
+  CHECK(came.judged.exit_code == 1);
+  CHECK(has(text_of(came), "failed:\n  node/allreduce: node02 is slow\n"));
+  const Document went = diff(bad, good);
+  CHECK(went.judged.exit_code == 0);
+  CHECK(has(text_of(went), "no longer failing: node/allreduce node02"));
   // What was measured in the first only is not tested.
-  const Compared one = diff(good, checked({{"node01"}}));
-  CHECK(one.exit_code == 8);
-  CHECK(has(one.document.text, " was measured in the first only\n"));
-  const Compared two = diff(checked({{"node01"}, {"node02"}, {"node03"}}), checked({{"node01"}}));
-  CHECK(has(two.document.text, " was measured in the first only, and 1 more\n"));
+  const Document one = diff(good, checked({{"node01"}}));
+  CHECK(one.judged.exit_code == 8);
+  CHECK(has(text_of(one), " was measured in the first only\n"));
+  const Document two = diff(checked({{"node01"}, {"node02"}, {"node03"}}), checked({{"node01"}}));
+  CHECK(has(text_of(two), " was measured in the first only, and 1 more\n"));
 }
 
 TEST_CASE("JUnit: a case for each check, whatever hosts are called", "[report]") {
   const std::string json = checked({{"node01"}, {kHostile, 1, true}});
-  const Document document{.title = "t", .json = json, .rows = "checks", .text = "", .svg = ""};
+  const Document document = of_json(json, "checks");
   pugi::xml_document xml;
   REQUIRE(xml.load_string(junit_of(document).c_str()));
   const pugi::xml_node all = xml.child("testsuites");
@@ -182,18 +194,13 @@ TEST_CASE("JUnit: a case for each check, whatever hosts are called", "[report]")
   CHECK(std::string(bad.attribute("name").value()) == "allreduce " + kHostile);
   CHECK(std::string(bad.child("failure").attribute("message").value()) == kHostile + " is slow");
   // A run that broke off is a failure.
-  const Document broke{.title = "t",
-                       .json = error_json(Error(ErrorCode::lost, "rank 1 is gone"), 5),
-                       .rows = "",
-                       .text = "",
-                       .svg = ""};
+  const Document broke = of_json(error_json(Error(ErrorCode::lost, "rank 1 is gone"), 5), "");
   CHECK(has(junit_of(broke), "<failure message=\"rank 1 is gone\" type=\"lost\">"));
 }
 
 TEST_CASE("Prometheus: labels are quoted, no series stands there twice", "[report]") {
   const std::string json = checked({{"node01"}, {"node01"}, {kHostile, 1, true}});
-  const std::string text = prometheus_of(
-      {.title = "t", .json = json, .rows = "checks", .text = "", .svg = "", .hosts = {}});
+  const std::string text = prometheus_of(of_json(json, "checks"));
   std::istringstream in(text);
   std::set<std::string> series;
   for (std::string line; std::getline(in, line);) {

@@ -272,35 +272,41 @@ TEST_CASE("a report travels as JSON and is shown", "[window-test]") {
   std::set<std::string> seen;
   CHECK(problems(json.dump(), keys, seen) == "");
   CHECK(seen.size() == keys.size());
-  const std::string text = window_text(*back, verdict, true);
-  for (const char* words : {"aliasing", "pass  ", "FAIL", "rank 1: wrong", "allreduce",
-                            "suspect link rank 1 -> rank 0", "Verdict: bad-data"})
+  const auto text_of = [&](const WindowReport& of, TextStyle style) {
+    return document_text(window_document(of, window_json(of, verdict)), style);
+  };
+  const auto drawing = [&](const WindowReport& of) {
+    return window_document(of, window_json(of, verdict)).svg;
+  };
+  const std::string text = text_of(*back, {.whole = true});
+  for (const char* words :
+       {"aliasing", "pass  ", "FAIL", "rank 1: wrong", "allreduce",
+        "at fault:\n  link rank 1 -> rank 0: y failed\n", "\nverdict: FAILED (bad-data)\n"})
     CHECK(text.find(words) != std::string::npos);
   INFO(text);
   // A pair that the job has not is in no matrix.
   WindowReport other = *back;
   other.pairs.push_back({.from = 1 << 20, .to = 1 << 20, .path = "window"});
-  CHECK(window_text(other, verdict, true) == text);
-  CHECK(window_svg(other) == window_svg(*back));
+  CHECK(text_of(other, {.whole = true}) == text);
+  CHECK(drawing(other) == drawing(*back));
   // A matrix of many ranks stands in blocks.
   other.header.ranks = 40;
-  const std::string narrow = window_text(other, verdict, true, 60);
-  CHECK(narrow.find("\n\n# from\\to") != std::string::npos);
+  const std::string narrow = text_of(other, {.width = 60, .whole = true});
+  CHECK(narrow.find("\n\nfrom\\to") != std::string::npos);
   size_t widest = 0;
-  std::istringstream lines(narrow.substr(narrow.find("# from")));
-  for (std::string line; std::getline(lines, line) && line.find("collective") == line.npos;)
-    widest = std::max(widest, line.size());
+  std::istringstream lines(narrow);
+  for (std::string line; std::getline(lines, line);) widest = std::max(widest, line.size());
   CHECK((widest > 30 && widest <= 60));
   // Without -v a line for each path instead of the matrix.
   CHECK(text.find("from\\to") != std::string::npos);
-  const std::string brief = window_text(*back, verdict, false);
+  const std::string brief = text_of(*back, {});
   CHECK(brief.find("from\\to") == std::string::npos);
-  CHECK(brief.find("window: least 0.500, median 1.000, most 1.000 (2 pairs)") != std::string::npos);
+  CHECK(brief.find("put of 8 bytes, us   window  0.500   1.000  1.000      2\n") !=
+        std::string::npos);
   CHECK(brief.find("pairs of ranks were timed") == std::string::npos);
   back->pairs_left_out = 4;
-  CHECK(window_text(*back, verdict, false).find("# 2 of 6 pairs of ranks were timed\n") !=
-        std::string::npos);
-  CHECK(window_svg(*back).find(">1 a<") != std::string::npos);  // the row of rank 1, of host a
+  CHECK(text_of(*back, {}).find("\n2 of 6 pairs of ranks were timed\n") != std::string::npos);
+  CHECK(drawing(*back).find(">1 a<") != std::string::npos);  // the row of rank 1, of host a
 }
 
 TEST_CASE("a job that broke off tells what was found before", "[window-test]") {
