@@ -170,7 +170,6 @@ class SoakTotal {
 // What a line of JSON Lines keeps of a round: what is no pass, and of each check that measures the
 // worst.
 CheckReport condensed(const CheckReport& round);
-std::string utc_text(int64_t unix_s);
 
 // evidence.cc: what was measured, in ten lines at most, and what each was held against. Pure.
 EvidenceList evidence_of(const CheckReport& report);

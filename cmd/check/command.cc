@@ -250,7 +250,7 @@ class SoakRun {
       const int64_t began = std::time(nullptr);
       CheckReport round = run_suites(run_, asked_, progress_);
       round.round = total.rounds() + 1;
-      round.began = utc_text(began);
+      round.began = utc_date(began);
       const Verdict verdict(round.findings, std::nullopt);
       if (!run_.interrupted) {
         append(check_json(condensed(round), verdict));

@@ -1,7 +1,6 @@
 // --soak: rounds of a check as one report.
 #include <algorithm>
 #include <cstdlib>
-#include <ctime>
 
 #include "base/format.h"
 #include "cmd/check/check.h"
@@ -10,13 +9,6 @@
 
 namespace collctl::cmd {
 namespace {
-
-// 0: not a time of ours.
-int64_t unix_of(const std::string& utc) {
-  std::tm parts{};
-  const char* end = ::strptime(utc.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return end != nullptr && *end == 0 ? int64_t(::timegm(&parts)) : 0;
-}
 
 int badness(FindingStatus status) {
   return status == FindingStatus::fail         ? 3
@@ -66,14 +58,6 @@ bool has_failed(const CheckReport& round) {
 
 }  // namespace
 
-std::string utc_text(int64_t unix_s) {
-  const auto time = std::time_t(unix_s);
-  std::tm parts{};
-  ::gmtime_r(&time, &parts);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
-}
-
 CheckReport condensed(const CheckReport& round) {
   CheckReport kept = round;
   kept.findings.clear();
@@ -97,7 +81,7 @@ void SoakTotal::add(const CheckReport& given) {
   const int64_t begin = unix_of(soak_.began);
   const int64_t since = std::max<int64_t>(0, unix_of(round.began) - begin);
   const int64_t each = std::max<int64_t>(1, int64_t(asked_s_ / kIntervals));
-  const std::string from = utc_text(begin + since / each * each);
+  const std::string from = utc_date(begin + since / each * each);
   soak_.asked_s = asked_s_;
   soak_.seconds = double(since) + round.seconds;
   if (soak_.intervals.empty() || soak_.intervals.back().from != from)

@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "base/shell.h"
 #include "base/version.h"
+#include "cmd/text/sizes.h"
 
 namespace collctl::cmd {
 namespace {
@@ -37,17 +38,6 @@ bool is_plain(const std::string& word) {
   });
 }
 
-std::string iso_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm here{};
-  localtime_r(&now, &here);
-  char text[40] = "";
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S%z", &here);
-  std::string date = text;
-  if (date.size() > 2) date.insert(date.size() - 2, ":");  // +0100
-  return date;
-}
-
 }  // namespace
 
 void fields(Record& io, Provenance& made) {
@@ -62,7 +52,7 @@ const Provenance& provenance() {
 
 void begin_provenance(const std::vector<std::string>& arguments) {
   began_ns = now_ns();
-  own().date = iso_now();
+  own().date = local_date(std::time(nullptr));
   own().command = line_without_secrets(arguments);
 }
 

@@ -3,12 +3,24 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <ctime>
 #include <iterator>
 
 #include "base/format.h"
 #include "base/number_ranges.h"
 
 namespace collctl::cmd {
+namespace {
+
+constexpr const char* kUtc = "%Y-%m-%dT%H:%M:%SZ";
+
+std::string date(const std::tm& parts, const char* form) {
+  char text[40];
+  return {text, std::strftime(text, sizeof text, form, &parts)};
+}
+
+}  // namespace
+
 std::string human_bytes(uint64_t bytes) {
   const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   int unit = 0;
@@ -47,6 +59,28 @@ std::string duration_text(double seconds) {
   const int64_t rest = whole < 3600 ? whole % 60 : whole / 60 % 60;
   const std::string text = format("{} {}", large, whole < 3600 ? "min" : "h");
   return rest == 0 ? text : format("{} {} {}", text, rest, whole < 3600 ? "s" : "min");
+}
+
+std::string utc_date(int64_t unix_s) {
+  const auto time = std::time_t(unix_s);
+  std::tm parts{};
+  ::gmtime_r(&time, &parts);
+  return date(parts, kUtc);
+}
+
+std::string local_date(int64_t unix_s) {
+  const auto time = std::time_t(unix_s);
+  std::tm parts{};
+  ::localtime_r(&time, &parts);
+  std::string text = date(parts, "%Y-%m-%dT%H:%M:%S%z");
+  if (text.size() > 2) text.insert(text.size() - 2, ":");  // +0100
+  return text;
+}
+
+int64_t unix_of(const std::string& utc) {
+  std::tm parts{};
+  const char* end = ::strptime(utc.c_str(), kUtc, &parts);
+  return end != nullptr && *end == 0 ? int64_t(::timegm(&parts)) : 0;
 }
 
 std::string rank_ranges(std::vector<int> ranks) {

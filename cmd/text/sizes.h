@@ -1,5 +1,5 @@
-// How sizes, figures, sets of ranks and words of others are written for people. Pure; any thread.
-// Which sizes a bench runs stands in cmd/verify/buffer_shape.h.
+// How sizes, figures, dates, sets of ranks and words of others are written for people. Pure; any
+// thread. Which sizes a bench runs stands in cmd/verify/buffer_shape.h.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -17,6 +17,12 @@ std::string option_bytes(uint64_t bytes);
 std::string four_digits(double value);
 // "45 s", "34 min", "2 h 5 min"
 std::string duration_text(double seconds);
+// Dates as ISO 8601 has them, to the second, out of seconds since 1970: "2026-01-31T08:00:00Z", and
+// with the offset of this process's time zone "2026-01-31T09:00:00+01:00".
+std::string utc_date(int64_t unix_s);
+std::string local_date(int64_t unix_s);
+// Back from utc_date(); 0: it is none.
+int64_t unix_of(const std::string& utc);
 // "0-3,7"
 std::string rank_ranges(std::vector<int> ranks);
 // "3 GPUs", "1 GPU"

@@ -3,6 +3,7 @@
 
 #include "base/format.h"
 #include "cmd/check/check.h"
+#include "cmd/text/sizes.h"
 #include "tests/catch.h"
 #include "topology/xml/xml.h"
 
@@ -218,7 +219,7 @@ TEST_CASE("rounds of a soak as one report", "[check]") {
   const auto round = [&](int number, int seconds, double GBps, bool fails) {
     CheckReport report = three_hosts();
     report.round = number;
-    report.began = utc_text(1'800'000'000 + seconds);
+    report.began = utc_date(1'800'000'000 + seconds);
     report.seconds = 5;
     for (const char* host : {"node01", "node02"}) {
       Finding finding = of_host("node/allreduce", host);

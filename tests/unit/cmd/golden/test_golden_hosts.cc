@@ -4,6 +4,7 @@
 #include "cmd/memory_test/memory_test.h"
 #include "cmd/saved.h"
 #include "cmd/status/status.h"
+#include "cmd/text/sizes.h"
 #include "cmd/window_test/window_test.h"
 #include "tests/golden.h"
 #include "tests/unit/cmd/doctor/doctor_hosts.h"
@@ -219,7 +220,7 @@ TEST_CASE("what check says is as it was", "[golden]") {
   for (const int number : {1, 2, 3}) {
     CheckReport round = checked_hosts();
     round.round = number;
-    round.began = utc_text(1'800'000'000 + 30 * number);
+    round.began = utc_date(1'800'000'000 + 30 * number);
     if (number == 2) accuse(round, 2, "is slow");
     if (number == 2) {
       const CheckReport line = condensed(round);

@@ -1,4 +1,6 @@
-// Durations as people write them.
+// Durations as people write them, and dates.
+#include <ctime>
+
 #include "base/env.h"
 #include "cmd/text/sizes.h"
 #include "tests/catch.h"
@@ -33,6 +35,19 @@ TEST_CASE("a duration: a number with a unit, larger units first", "[text]") {
   CHECK(duration_text(125) == "2 min 5 s");
   CHECK(duration_text(7200) == "2 h");
   CHECK(duration_text(7560) == "2 h 6 min");
+}
+
+TEST_CASE("a date says its zone, and UTC's leads back", "[text]") {
+  CHECK(utc_date(1'800'000'000) == "2027-01-15T08:00:00Z");
+  CHECK(unix_of("2027-01-15T08:00:00Z") == 1'800'000'000);
+  const std::string here = local_date(1'800'000'000);
+  REQUIRE(here.size() == std::string_view("2027-01-15T08:00:00+00:00").size());
+  std::tm parts{};
+  REQUIRE(::strptime(here.c_str(), "%Y-%m-%dT%H:%M:%S%z", &parts) == here.c_str() + here.size());
+  const int64_t offset = parts.tm_gmtoff;
+  CHECK(int64_t(::timegm(&parts)) - offset == 1'800'000'000);
+  for (const char* other : {"", "2027-01-15", "2027-01-15T08:00:00", "2027-01-15T08:00:00Zz"})
+    CHECK(unix_of(other) == 0);
 }
 
 }  // namespace text_sizes_tests
