@@ -46,6 +46,9 @@ std::string run_json(const ParsedLine& line, const JobOutcome& outcome) {
     json.begin_object().field("rank", end.rank).field("host", end.host);
     json.field("pid", end.pid).field("phase", end.phase);
     json.field("exit_code", end.exit_code).field("exit_signal", end.exit_signal);
+    // Such an end is no fault: another rank failed, or a signal ended the job.
+    if (end.ended_by_us && (end.exit_code != 0 || end.exit_signal != 0))
+      json.field("told_to_end", true);
     if (end.error) json.field("error", end.error->chain());
     json.end_object();
   }

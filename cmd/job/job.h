@@ -87,6 +87,7 @@ struct RankEnd {
   Host host;
   int pid = 0;
   int exit_code = 0, exit_signal = 0;
+  bool ended_by_us = false;    // its end was the job's doing
   uint64_t starved_at = 0;     // as in launcher::Event
   std::string phase;           // the last it announced
   std::optional<Error> error;  // what it said itself

@@ -231,12 +231,12 @@ Status JobLoop::handle(Event& event) {
       r.end.exit_signal = event.exit_signal;
       r.end.starved_at = event.starved_at;
       // SIGTERM after an abort is a rank that obeys; any end after end() was called is ours.
-      r.ended_by_us = ending_ || (settle_.has_value() && event.exit_signal == SIGTERM);
+      r.end.ended_by_us = ending_ || (settle_.has_value() && event.exit_signal == SIGTERM);
       handle_exit(r);
       return {};
     case EventKind::lost:
       r.exited = true;
-      r.ended_by_us = ending_;
+      r.end.ended_by_us = ending_;
       handle_lost(r, std::move(event.error));
       return {};
   }

@@ -166,7 +166,7 @@ std::vector<const RankFacts*> candidates(const std::vector<RankFacts>& ranks) {
 
 // Nothing explains by itself why it is silent: it neither ended nor complained.
 bool silent(const RankFacts& r) {
-  return (!r.exited || r.ended_by_us) && !r.end.error;
+  return (!r.exited || r.end.ended_by_us) && !r.end.error;
 }
 
 bool mute_host(const RankFacts& r) {
@@ -333,7 +333,7 @@ std::string starved_hint(uint64_t limit) {
 }
 
 bool died(const RankFacts& r) {
-  if (!r.exited || r.ended_by_us || r.end.error) return false;
+  if (!r.exited || r.end.ended_by_us || r.end.error) return false;
   return r.end.exit_signal != 0 || r.end.exit_code != 0 || r.end.phase != "done";
 }
 

@@ -14,10 +14,9 @@ namespace collctl::cmd {
 struct RankFacts {
   RankEnd end;
   bool exited = false;
-  bool ended_by_us = false;  // its end was the job's doing
-  char state = 0;            // of its process when the trouble was noticed (R, S, T, ...; 0: gone)
-  int order = -1;            // of its error among all errors; -1: none
-  bool host_lost = false;    // its error is about its host
+  char state = 0;          // of its process when the trouble was noticed (R, S, T, ...; 0: gone)
+  int order = -1;          // of its error among all errors; -1: none
+  bool host_lost = false;  // its error is about its host
   // --on-loss shrink: it has left its communicator, for this, and waits for what comes.
   std::optional<Error> broken = {};
   bool left_behind = false;  // it was lost, and the others went on

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -372,6 +373,29 @@ TEST_CASE("readers of nccl-tests find rows, columns and the mean", "[cli]") {
   }
 }
 
+TEST_CASE("a rank that was ended because another failed is no fault", "[cli]") {
+  const TemporaryFolder folder;
+  // Rank 0 is there until it is ended, or gone before rank 1 fails: whose parent has taken its end
+  // when there is no such process any more.
+  const bool waits = GENERATE(true, false);
+  const std::string first = waits ? "exec tail -f /dev/null" : "exit 0";
+  const std::string second = "while kill -0 $(cat pid) 2>/dev/null; do read -t 0.01 <>pipe; done";
+  const Ran ran = shell(format(
+      "cd {}; mkfifo pipe; {{}} run -n 2 -o run.json -- bash -c 'if [ $RANK = 0 ]; then echo $$ "
+      ">new; mv new pid; {}; fi; until [ -e pid ]; do read -t 0.01 <>pipe; done; {}; exit 3'",
+      folder.path(), first, waits ? "true" : second));
+  INFO(ran.err);
+  CHECK(ran.code == 3);
+  CHECK(ran.err.starts_with("collctl: error: rank 1 (pid "));
+  CHECK_FALSE(has(ran.err, "rank 0"));
+  const json ranks = json::parse(file_content(folder / "run.json"))["ranks"];
+  CHECK(ranks[1]["exit_code"] == 3);
+  CHECK_FALSE(ranks[1].contains("told_to_end"));
+  CHECK(ranks[0].contains("told_to_end") == waits);
+  CHECK(ranks[0]["exit_signal"] == (waits ? SIGTERM : 0));
+  CHECK(ranks[0]["exit_code"] == 0);
+}
+
 TEST_CASE("programs as ranks", "[cli]") {
   const Ran ran = run_collctl("run -n 2 --tag-output -- bash -c 'echo rank $RANK of $WORLD_SIZE'");
   CHECK(ran.code == 0);
@@ -390,6 +414,7 @@ TEST_CASE("programs as ranks", "[cli]") {
   CHECK(report["verdict"]["ok"] == false);
   CHECK(report["ranks"].size() == 2);
   CHECK(report["ranks"][1]["exit_code"] == 42);
+  CHECK_FALSE(report["ranks"][1].contains("told_to_end"));
   // Options after -- are the program's, whatever they look like.
   CHECK(run_collctl("run -n 1 -- echo --help -n 5").out == "--help -n 5\n");
 }

@@ -92,7 +92,7 @@ TEST_CASE("a killed rank is named, whatever the others say and when") {
   ranks[2].end.exit_signal = SIGKILL;
   ranks[0].exited = true;
   ranks[0].end.exit_signal = SIGTERM;
-  ranks[0].ended_by_us = true;
+  ranks[0].end.ended_by_us = true;
   const auto e = root_cause(ranks);
   REQUIRE(e.has_value());
   CHECK(e->code == ErrorCode::lost);
@@ -243,7 +243,7 @@ TEST_CASE("a deadline names who waits for whom and who does not move") {
   }
   SECTION("ended by the job after that") {
     ranks[2].state = 'T';
-    ranks[2].exited = ranks[2].ended_by_us = true;
+    ranks[2].exited = ranks[2].end.ended_by_us = true;
     ranks[2].end.exit_signal = SIGTERM;
     CHECK(has(*root_cause(ranks), "rank 2 (pid 102, host b0) does not move: stopped"));
   }
@@ -331,7 +331,7 @@ TEST_CASE("a rank that only lost one that had waited for it is no reason") {
   auto ranks = job(3);
   says(ranks[0], 0, ErrorCode::deadline, "rank 0 waited until the deadline for rank 2", 2);
   says(ranks[2], 1, ErrorCode::lost, "the bootstrap root is gone: the process of rank 0 ended", 0);
-  ranks[1].ended_by_us = true;
+  ranks[1].end.ended_by_us = true;
   ranks[1].state = 'T';
   const auto e = root_cause(ranks);
   REQUIRE(e.has_value());
@@ -508,7 +508,7 @@ TEST_CASE("a rank's own reason is told, also where it has heard it from another"
   CHECK_FALSE(has(*e, "host b1"));
   // Nor where it was ended before it could say so: who told it is no part of it.
   ranks[4].end.error.reset();
-  ranks[4].ended_by_us = true;
+  ranks[4].end.ended_by_us = true;
   const auto told = root_cause(ranks);
   REQUIRE(told.has_value());
   CHECK(told->rank == 4);
