@@ -320,7 +320,7 @@ Result<int> checked(const ParsedLine& line, Console& console) {
   COLL_ASSIGN(Expectation expect, interpret_expect(line));
   const bool quiet = line.has("quiet");
   const bool nagios = line.has("nagios");
-  launch.talk = console_talk(console, quiet || nagios || output.format == Format::json);
+  launch.talk = console_talk(console, quiet || nagios);
   Progress progress(console, !quiet && !nagios);
   CheckRun run{line, std::move(launch)};
   COLL_TRY(fill(line, run.options));

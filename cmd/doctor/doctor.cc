@@ -17,7 +17,7 @@ Result<int> doctor_command(const ParsedLine& line, Console& console) {
   for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
   COLL_ASSIGN(const Expectation expect, interpret_expect(line));
   const bool quiet = line.has("quiet");
-  launch.talk = console_talk(console, quiet || line.has("json"));
+  launch.talk = console_talk(console, quiet);
   if (!quiet)
     for (const auto& warning : launch.hosts.warnings) console.note(warning);
   COLL_ASSIGN(const Survey survey, make_survey(launch));

@@ -93,7 +93,7 @@ Result<std::vector<HostAnswer>> HostQuestions::ask(const std::string& what, doub
                                                    const Question& question) {
   std::vector<HostAnswer> answers(size_t(pool_->size()));
   const uint32_t number = ++asked_;
-  size_t open = 0;
+  size_t asked = 0, open = 0;
   for (int i = 0; i < pool_->size(); ++i) {
     if (pool_->host(i).phase() != HostPhase::up) continue;
     const auto argument = question(i);
@@ -101,12 +101,13 @@ Result<std::vector<HostAnswer>> HostQuestions::ask(const std::string& what, doub
     answers[size_t(i)].asked_ns = base::wall_clock_ns();
     pool_->host(i).send(launcher::AgentFrame::ask,
                         encoded(launcher::AgentQuestion{number, what, *argument}));
-    ++open;
+    open = ++asked;
   }
   // An agent that lives but does not answer is no reason to wait longer than for one that starts.
   seconds = std::min(seconds, launch_.start_timeout_s);
   const Deadline deadline = Deadline::after_seconds(seconds);
   while (open > 0 && !deadline.passed()) {
+    talk(format("hosts: {} of {} have answered", asked - open, asked));
     COLL_TRY(turn(deadline));
     take_answers(number, answers, open);
   }

@@ -64,9 +64,11 @@ struct LaunchOptions {
   bool joins() const { return join_size > 0; }
   int verbosity = 0;
   std::string what;  // the ranks do, in a word, for those who ask the job
-  // People see this while hosts come up: a line that is overwritten, and notes. May be empty.
+  // People see this: while hosts come up a line that is overwritten, and notes. `still` is called
+  // once a second while the job runs. May be empty.
   struct Talk {
     std::function<void(const std::string&)> transient, note;
+    std::function<void()> still;
   } talk;
 };
 

@@ -20,6 +20,7 @@ constexpr double kKillSeconds = 10;        // SIGKILL to gone, at most
 constexpr double kAgentSeconds = 2;        // to hear of it from an agent, which is else let go
 constexpr double kDoingSeconds = 1;        // for ranks to say what they do
 constexpr double kStatesSeconds = 0.5;     // for hosts to say how their processes are
+constexpr double kStillSeconds = 1;        // until people are told again that the job goes on
 constexpr int64_t kSendMs = 100;           // to a rank that may not read
 
 }  // namespace
@@ -249,7 +250,12 @@ Result<std::vector<Event>> JobLoop::wait(Deadline until) {
 }
 
 Status JobLoop::turn() {
-  COLL_ASSIGN(std::vector<Event> events, wait(next_deadline()));
+  Deadline next = next_deadline();
+  if (options_.talk.still) {
+    options_.talk.still();
+    next = next.earlier(Deadline::after_seconds(kStillSeconds));
+  }
+  COLL_ASSIGN(std::vector<Event> events, wait(next));
   for (Event& event : events) COLL_TRY(handle(event));
   if (remote_ != nullptr) forward_talk(*remote_, options_);
   take_signals();

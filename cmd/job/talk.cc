@@ -5,12 +5,9 @@ namespace collctl::cmd {
 LaunchOptions::Talk console_talk(Console& console, bool quiet) {
   LaunchOptions::Talk talk;
   talk.note = [&console](const std::string& text) { console.note(text); };
-  if (!quiet && console.err_is_terminal())
-    talk.transient = [&console, next = int64_t(0)](const std::string& text) mutable {
-      if (!text.empty() && now_ns() < next) return;
-      next = now_ns() + 100'000'000;
-      console.transient(text);
-    };
+  if (quiet) return talk;
+  talk.transient = [&console](const std::string& text) { console.transient(text); };
+  talk.still = [&console] { console.still(); };
   return talk;
 }
 

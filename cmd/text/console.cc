@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <utility>
 
+#include "base/clock.h"
 #include "base/env.h"
 #include "base/format.h"
 #include "base/printable.h"
@@ -15,6 +17,9 @@
 
 namespace collctl::cmd {
 namespace {
+
+constexpr int64_t kSilenceNs = 10'000'000'000;  // then somebody wonders what goes on
+constexpr int64_t kDrawNs = 100'000'000;        // as often as eyes and terminals want
 
 // The conventions: NO_COLOR (set and not empty) and TERM=dumb say no.
 bool colours_welcome() {
@@ -45,7 +50,8 @@ Console::Console(int out_fd, int err_fd, bool under_engine)
       out_is_terminal_(seen_on_terminal(out_fd, under_engine)),
       err_is_terminal_(seen_on_terminal(err_fd, under_engine)),
       out_colours_(out_is_terminal_ && colours_welcome()),
-      err_colours_(err_is_terminal_ && colours_welcome()) {}
+      err_colours_(err_is_terminal_ && colours_welcome()),
+      wrote_at_ns_(now_ns()) {}
 
 void Console::set_colours(Colours colours) {
   if (colours == Colours::automatic) return;
@@ -53,6 +59,7 @@ void Console::set_colours(Colours colours) {
 }
 
 void Console::write_all(int fd, std::string_view text, int* failure) {
+  wrote_at_ns_ = now_ns();
   while (!text.empty() && *failure == 0) {
     const ssize_t written = ::write(fd, text.data(), text.size());
     if (written > 0) {
@@ -68,12 +75,12 @@ void Console::write_all(int fd, std::string_view text, int* failure) {
 }
 
 void Console::out(std::string_view text) {
-  transient("");
+  wipe();
   write_all(out_fd_, base::printable(text, out_colours_), &out_errno_);
 }
 
 void Console::err(std::string_view text) {
-  transient("");
+  wipe();
   write_all(err_fd_, base::printable(text, err_colours_), &err_errno_);
 }
 
@@ -117,13 +124,29 @@ bool Console::reader_gone() const {
   return out_errno_ == EPIPE;
 }
 
+void Console::wipe() {
+  if (std::exchange(transient_width_, 0) > 0) write_all(err_fd_, "\r\033[K", &err_errno_);
+}
+
 void Console::transient(const std::string& text) {
-  if (!err_is_terminal_ || (text.empty() && transient_width_ == 0)) return;
+  going_on_ = text;
+  text.empty() ? wipe() : still();
+}
+
+void Console::still() {
+  const int64_t now = now_ns();
+  if (going_on_.empty()) return;
+  if (!err_is_terminal_) {
+    if (now - wrote_at_ns_ >= kSilenceNs) err(format("collctl: now: {}\n", going_on_));
+    return;
+  }
+  if (now < draw_at_ns_) return;
+  draw_at_ns_ = now + kDrawNs;
   winsize window{};
   size_t width = 80;
   if (ioctl(err_fd_, TIOCGWINSZ, &window) == 0 && window.ws_col > 1) width = window.ws_col;
   // A line that wraps could not be taken away again.
-  const std::string shown = base::printable(text).substr(0, width - 1);
+  const std::string shown = base::printable(going_on_).substr(0, width - 1);
   transient_width_ = shown.size();
   write_all(err_fd_, "\r\033[K" + shown, &err_errno_);
 }

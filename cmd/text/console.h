@@ -1,8 +1,8 @@
 // Standard output and standard error of the command line: every byte the commands print goes
 // through here, but for what a program's ranks write themselves. Control characters come out
 // escaped (base/printable), whoever sent them. Failed writes are remembered and asked for once, at
-// the end. Colours and progress only where a person looks: a terminal that mpirun reads into a pipe
-// is none. Threads: one (the command's).
+// the end. Colours, and a line that is overwritten, only where a person looks: a terminal that
+// mpirun reads into a pipe is none. Threads: one (the command's).
 #pragma once
 #include <string>
 #include <string_view>
@@ -37,17 +37,24 @@ class Console {
   // worth a word: see reader_gone().
   Status out_status() const;
   bool reader_gone() const;
-  // A line at the end of standard error that is overwritten by the next one; empty takes it away.
-  // Does nothing unless standard error is a terminal.
+  // What goes on now; empty: nothing any more. On a terminal a line at the end of standard error,
+  // which the next one overwrites. Elsewhere a "collctl: now: ..." each time that nothing was
+  // written on either stream for ten seconds.
   void transient(const std::string& text);
+  // It goes on still: called once a second or so while nothing else is.
+  void still();
 
  private:
+  void wipe();
   void write_all(int fd, std::string_view text, int* failure);
   int out_fd_, err_fd_;
   bool out_is_terminal_, err_is_terminal_;
   bool out_colours_, err_colours_;
   int out_errno_ = 0, err_errno_ = 0;
   size_t transient_width_ = 0;
+  std::string going_on_;
+  int64_t draw_at_ns_ = 0;  // not before
+  int64_t wrote_at_ns_;     // on either stream; before anything was: made
 };
 
 }  // namespace collctl::cmd

@@ -73,7 +73,7 @@ int strict_code(const ParsedLine& line, const TopoView& view) {
 }
 
 Result<int> show_hosts(const ParsedLine& line, LaunchOptions& launch, Console& console) {
-  launch.talk = console_talk(console, line.has("quiet") || line.has("json"));
+  launch.talk = console_talk(console, line.has("quiet"));
   COLL_ASSIGN(std::vector<HostTopology> hosts, ask_topologies(launch));
   for (HostTopology& host : hosts) {
     if (!line.has("json") || !host.view) continue;
