@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
@@ -17,18 +18,18 @@
 namespace collctl::cmd::testing {
 
 struct PageKey {
-  std::string type, when;
+  std::string type, when, meaning;
 };
 using PageKeys = std::map<std::string, PageKey>;
 
-// The rows of the table of "## schema": | `key` | type | when | meaning |
-inline PageKeys documented(const std::string& schema) {
+// The rows of the table of "## title": | `key` | type | when | meaning |
+inline PageKeys table_of(const std::string& title) {
   const auto page = std::filesystem::path(test::source_folder()) / "docs/json.md";
   std::ifstream in(page);
   PageKeys keys;
   bool here = false;
   for (std::string line; std::getline(in, line);) {
-    if (line.rfind("## ", 0) == 0) here = line == "## " + schema;
+    if (line.rfind("## ", 0) == 0) here = line == "## " + title;
     if (!here || line.rfind("| `", 0) != 0) continue;
     std::vector<std::string> cells;
     std::istringstream cut(line);
@@ -36,10 +37,41 @@ inline PageKeys documented(const std::string& schema) {
       const size_t from = cell.find_first_not_of(' '), to = cell.find_last_not_of(' ');
       cells.push_back(from == std::string::npos ? "" : cell.substr(from, to - from + 1));
     }
-    REQUIRE(cells.size() >= 4);
+    REQUIRE(cells.size() >= 5);
     const std::string key = cells[1].substr(1, cells[1].size() - 2);
-    CHECK(keys.emplace(key, PageKey{cells[2], cells[3]}).second);
+    CHECK(keys.emplace(key, PageKey{cells[2], cells[3], cells[4]}).second);
   }
+  return keys;
+}
+
+inline PageKeys every_key(const std::string& schema);
+
+// The rows of a schema's own table. "keys as `X`" (also "of `SCHEMA`") in a meaning: those below X
+// are there as well.
+inline PageKeys documented(const std::string& schema) {
+  static const std::regex kAs("keys as `([^`]+)`(?: of `([^`]+)`)?");
+  const PageKeys own = table_of(schema);
+  PageKeys keys = own;
+  for (const auto& [key, row] : own) {
+    std::smatch as;
+    if (!std::regex_search(row.meaning, as, kAs)) continue;
+    PageKeys others = as[2].matched ? every_key(as[2]) : own;
+    if (!as[2].matched) others.merge(table_of("In every report"));
+    CHECK(others.count(as[1]) == 1);
+    for (const auto& [other, what] : others) {
+      if (!other.starts_with(as.str(1))) continue;
+      std::string below = other.substr(as.str(1).size());
+      if (row.type == "object" && below.starts_with("[]")) below.erase(0, 2);
+      if (below.starts_with(".") || below.starts_with("[]")) keys.emplace(key + below, what);
+    }
+  }
+  return keys;
+}
+
+// With those of every report.
+inline PageKeys every_key(const std::string& schema) {
+  PageKeys keys = documented(schema);
+  keys.merge(table_of("In every report"));
   return keys;
 }
 
@@ -54,10 +86,13 @@ inline std::string type_of(const nlohmann::json& value) {
 
 inline bool type_fits(const std::string& said, const std::string& found) {
   if (said == found) return true;
-  if (said == "number") return found == "whole";  // 2.0 is written as 2
-  const size_t at = said.find(" or null");
-  return at != std::string::npos && (found == "null" || type_fits(said.substr(0, at), found));
+  if (said == "number" && found == "whole") return true;  // 2.0 is written as 2
+  const size_t at = said.find(" or ");
+  return at != std::string::npos &&
+         (type_fits(said.substr(0, at), found) || type_fits(said.substr(at + 4), found));
 }
+
+inline std::string unknown(const nlohmann::json& document);
 
 // What is wrong with a value, one line each; `seen` gathers the keys.
 inline void compare(const nlohmann::json& value, const std::string& path, const PageKeys& keys,
@@ -69,8 +104,11 @@ inline void compare(const nlohmann::json& value, const std::string& path, const 
       wrong.insert(path + " is not documented");
     else if (!type_fits(known->second.type, type_of(value)))
       wrong.insert(path + " is " + type_of(value) + ", not " + known->second.type);
+    else if (known->second.meaning.find("a document with") != std::string::npos) {
+      if (const std::string its = unknown(value); !its.empty()) wrong.insert(path + ":\n" + its);
+      return;
+    }
   }
-  if (path == "launch") return;  // of `run -- program`
   if (value.is_array())
     for (const nlohmann::json& element : value) {
       // Elements that are objects have no line of their own.
@@ -85,7 +123,20 @@ inline void compare(const nlohmann::json& value, const std::string& path, const 
     compare(inner, path.empty() ? key : path + "." + key, keys, seen, wrong);
 }
 
-// What is wrong with a whole document, one line each; empty: nothing. Adds its keys to `seen`.
+inline std::string lines_of(const std::set<std::string>& wrong) {
+  std::string text;
+  for (const std::string& line : wrong) text += line + "\n";
+  return text;
+}
+
+// What the page does not know of a document, one line each; empty: nothing.
+inline std::string unknown(const nlohmann::json& document) {
+  std::set<std::string> seen, wrong;
+  compare(document, "", every_key(document.at("schema")), seen, wrong);
+  return lines_of(wrong);
+}
+
+// The same, and what is always there and is not. Adds its keys to `seen`.
 inline std::string problems(const std::string& document, const PageKeys& keys,
                             std::set<std::string>& seen) {
   std::set<std::string> here, wrong;
@@ -101,9 +152,7 @@ inline std::string problems(const std::string& document, const PageKeys& keys,
     if (!nothing_above) wrong.insert(key + " is missing");
   }
   seen.insert(here.begin(), here.end());
-  std::string text;
-  for (const std::string& line : wrong) text += line + "\n";
-  return text;
+  return lines_of(wrong);
 }
 
 }  // namespace collctl::cmd::testing

@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "base/format.h"
@@ -49,6 +50,26 @@ TEST_CASE("the checked-in manual pages are those of the tables", "[cmd]") {
   }
   CHECK(size_t(std::distance(fs::directory_iterator(kRoot / "man"), fs::directory_iterator{})) ==
         pages);
+}
+
+TEST_CASE("the reference's table has every command, and no other") {
+  const std::string page = content(kRoot / "docs/reference.md");
+  const size_t begin = page.find("## Commands");
+  REQUIRE(begin != std::string::npos);
+  std::istringstream lines(page.substr(begin, page.find("\n## ", begin) - begin));
+  std::multiset<std::string> there, expected;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("| `")) continue;
+    // The words in the first cell.
+    std::string cell = line.substr(0, line.find('|', 1));
+    for (char& c : cell)
+      if (c == '`' || c == '|' || c == ',') c = ' ';
+    std::istringstream words(cell);
+    for (std::string word; words >> word;) there.insert(word);
+  }
+  for (const Command& command : commands())
+    if (!command.hidden) expected.insert(command.name);
+  CHECK(there == expected);
 }
 
 TEST_CASE("every option stands in help, manual and completions of its commands", "[cmd]") {

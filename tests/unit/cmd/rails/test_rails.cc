@@ -462,6 +462,7 @@ TEST_CASE("rails: docs/json.md knows every key of the report") {
   report.hosts[0].unused = {"mlx5_7:1 is DOWN"};
   report.hosts[1].busy = "steal";
   report.pairs[2].cells[0].lost = runtime::RailLost::there;
+  report.pairs[2].cells[0].resent = 0;
   report.before = report.pairs;
   const auto keys = testing::documented("collctl.rails/1");
   REQUIRE(keys.size() > 30);

@@ -27,22 +27,8 @@ namespace {
 
 const Verdict kPassed({}, {});
 
-PageKeys documented_report() {
-  PageKeys keys = documented("collctl.bench/1");
-  REQUIRE(keys.size() > 80);
-  // "keys as": the same below another name.
-  const auto copy = [&](const std::string& from, const std::string& to) {
-    const auto all = keys;
-    for (const auto& [key, what] : all)
-      if (key.rfind(from + ".", 0) == 0) keys[to + key.substr(from.size())] = what;
-  };
-  copy("results[].out_of_place", "results[].in_place");
-  copy("results[].vs", "results[].vs_in_place");
-  return keys;
-}
-
 std::string problems_of(const BenchReport& report, std::set<std::string>& seen) {
-  return problems(bench_json(report, judge(report, {}, {})), documented_report(), seen);
+  return problems(bench_json(report, judge(report, {}, {})), documented("collctl.bench/1"), seen);
 }
 
 BenchReport report_of(const BenchSpec& spec, const BenchOutcome& outcome) {
