@@ -47,11 +47,11 @@ Result<int> dispatch(const std::vector<std::string>& arguments, Console& console
     if (!line.help_topic.empty() && !is_help_topic(line.help_topic))
       return usage(format("no help about '{}'; expected {}", line.help_topic, help_topics()))
           .within("help");
-    console.out(help_text(line.command, line.help_topic));
+    console.out(help_text(line.command, line.help_topic, console.out_width()));
     return 0;
   }
   if (line.command == nullptr) {
-    console.err(help_text(nullptr, ""));
+    console.err(help_text(nullptr, "", console.out_width()));
     return int(ErrorCode::usage);
   }
   if (line.command->run == nullptr)

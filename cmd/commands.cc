@@ -42,7 +42,7 @@ Result<int> help_command(const ParsedLine& line, Console& console) {
   const std::string topic = line.words.size() > 1 ? line.words[1] : line.help_topic;
   if (!topic.empty() && !is_help_topic(topic))
     return usage(format("no help about '{}'; expected {}", topic, help_topics())).within("help");
-  console.out(help_text(command, topic));
+  console.out(help_text(command, topic, console.out_width()));
   return 0;
 }
 
