@@ -12,6 +12,7 @@
 #include "base/host_limits.h"
 #include "base/record.h"
 #include "cmd/measure/closing.h"
+#include "cmd/text/provenance.h"
 #include "transport/device/device.h"
 
 namespace collctl::cmd {
@@ -159,6 +160,8 @@ static void fields(Record& io, MemoryReport& report) {
   std::string schema = "collctl.memory-test/1";
   io.field("schema", schema);
   if (schema != "collctl.memory-test/1") io.fail("schema", "collctl.memory-test/1");
+  Provenance made = provenance();
+  fields(io, made);
   io.field("host", report.host, 256);
   io.field("rows", report.rows, kMostMemoryRows);
 }
