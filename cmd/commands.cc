@@ -37,8 +37,7 @@ Result<int> token_command(const ParsedLine&, Console& console) {
 Result<int> help_command(const ParsedLine& line, Console& console) {
   const Command* const command = line.words.empty() ? nullptr : find_command(line.words[0]);
   if (!line.words.empty() && (command == nullptr || command->hidden))
-    return usage(format("unknown command '{}'; collctl -h lists the commands", line.words[0]))
-        .within("help");
+    return unknown_command(line.words[0]).within("help");
   const std::string topic = line.words.size() > 1 ? line.words[1] : line.help_topic;
   if (!topic.empty() && !is_help_topic(topic))
     return usage(format("no help about '{}'; expected {}", topic, help_topics())).within("help");

@@ -26,13 +26,6 @@ std::string joined(const std::vector<std::string>& words, const char* between) {
   return text;
 }
 
-Error unknown_command(const std::string& word) {
-  std::string near = meant_command(word);
-  if (near.empty()) near = nearest(word, visible_commands());
-  if (!near.empty()) return usage(format("unknown command '{}'; did you mean {}?", word, near));
-  return usage(format("unknown command '{}'; collctl -h lists the commands", word));
-}
-
 // `arguments` of run; the word stands at `place`.
 Error unknown_collective(const std::vector<std::string>& arguments, size_t place) {
   const std::string& word = arguments[place];
@@ -167,6 +160,13 @@ std::string nearest(const std::string& word, const std::vector<std::string>& nam
   std::string best;
   // At most a third of the letters may differ; two in words of four to eight, one in shorter ones.
   const size_t most = word.size() < 4 ? 1 : std::max<size_t>(2, word.size() / 3);
+Error unknown_command(const std::string& word) {
+  std::string near = meant_command(word);
+  if (near.empty()) near = nearest(word, visible_commands());
+  if (!near.empty()) return usage(format("unknown command '{}'; did you mean {}?", word, near));
+  return usage(format("unknown command '{}'; collctl -h lists the commands", word));
+}
+
   size_t least = std::min(most + 1, word.size());  // never all of them
   for (const auto& name : names) {
     // The beginning of a name, or the name with a dash or underscore more, is as good as near.

@@ -62,6 +62,8 @@ Status parse_options(const Command& command, const std::vector<std::string>& arg
                      ParsedLine& line);
 // The option that a word such as -n or --ranks (without a joined value) is, or null.
 const Option* option_of_word(const Command& command, const std::string& word);
+// With the one that may be meant.
+Error unknown_command(const std::string& word);
 // The nearest of the names, or "" when none is near.
 std::string nearest(const std::string& word, const std::vector<std::string>& names);
 

@@ -22,6 +22,8 @@ struct Case {
 const Case kCases[] = {
     {"frobnicate", "unknown command 'frobnicate'; collctl -h lists the commands"},
     {"allredcue", "unknown command 'allredcue'; did you mean allreduce?"},
+    {"help chek", "help: unknown command 'chek'; did you mean check?"},
+    {"report /", "/: cannot be read to its end: Is a directory"},
     {"-n 4 allreduce",
      "unknown option -n; the command comes first, for example: collctl run -n 4 allreduce"},
     {"run",
