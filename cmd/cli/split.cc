@@ -47,7 +47,7 @@ Error unknown_option(const Command& command, const std::string& word, const std:
     std::string where = (option.scopes & kBench) != 0     ? "collctl run <collective>"
                         : (option.scopes & kProgram) != 0 ? "collctl run -- <program>"
                                                           : "other commands";
-    return usage(format("{} has no option {}; it belongs to {}", command.name, name, where));
+    return usage(format("unknown option {}; it belongs to {}", name, where));
   }
   return usage(message);
 }

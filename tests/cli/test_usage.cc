@@ -47,7 +47,7 @@ const Case kCases[] = {
     {"allreduce -H a --join 127.0.0.1:1 --rank 0 --size 2",
      "--join makes this process one rank of a job; it excludes -H"},
     {"window-test --algo ring",
-     "window-test: window-test has no option --algo; it belongs to collctl run <collective>"},
+     "window-test: unknown option --algo; it belongs to collctl run <collective>"},
     {"run -n 2 window-test --algo ring", "--algo has no meaning for window-test"},
     {"window-test -n 2 -o w.pdf",
      "--output w.pdf: expected a name that ends in .json, .jsonl, .csv, .html, .svg, .xml or "

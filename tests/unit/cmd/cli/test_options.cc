@@ -76,7 +76,7 @@ TEST_CASE("mistakes are one sentence that says what was expected", "[cmd]") {
   CHECK(usage_error("run -Q a,b allreduce") ==
         "run: unknown option -Q; collctl run -h lists the options");
   CHECK(usage_error("env --iters 3") ==
-        "env: env has no option --iters; it belongs to collctl run <collective>");
+        "env: unknown option --iters; it belongs to collctl run <collective>");
   CHECK(usage_error("run allreduce --iters") == "run: --iters needs a value: N");
   CHECK(usage_error("run allreduce --json=yes") == "run: --json takes no value");
   CHECK(usage_error("run allreduce more") ==
