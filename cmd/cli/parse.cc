@@ -97,7 +97,12 @@ Status place_words(ParsedLine& line, const std::vector<std::string>& arguments) 
             ? format("unexpected '{}' before --; the program goes after it", word)
             : format("unexpected '{}'; collctl {} -h shows what it takes", word, command.name));
   }
-  if (words.size() < size_t(command.words)) return usage(format("expected {}", command.arguments));
+  if (words.size() < size_t(command.words)) {
+    std::string expected = command.arguments;
+    for (size_t at = 0; (at = expected.find('\n', at)) != std::string::npos;)
+      expected.replace(at, 1, ", or ");
+    return usage("expected " + expected);
+  }
   if (!command.known_words.empty() && !words.empty() &&
       std::find(command.known_words.begin(), command.known_words.end(), words[0]) ==
           command.known_words.end())
@@ -155,11 +160,6 @@ std::string lower(std::string text) {
 
 }  // namespace
 
-std::string nearest(const std::string& word, const std::vector<std::string>& names) {
-  if (word.size() > 64) return "";
-  std::string best;
-  // At most a third of the letters may differ; two in words of four to eight, one in shorter ones.
-  const size_t most = word.size() < 4 ? 1 : std::max<size_t>(2, word.size() / 3);
 Error unknown_command(const std::string& word) {
   std::string near = meant_command(word);
   if (near.empty()) near = nearest(word, visible_commands());
@@ -167,6 +167,11 @@ Error unknown_command(const std::string& word) {
   return usage(format("unknown command '{}'; collctl -h lists the commands", word));
 }
 
+std::string nearest(const std::string& word, const std::vector<std::string>& names) {
+  if (word.size() > 64) return "";
+  std::string best;
+  // At most a third of the letters may differ; two in words of four to eight, one in shorter ones.
+  const size_t most = word.size() < 4 ? 1 : std::max<size_t>(2, word.size() / 3);
   size_t least = std::min(most + 1, word.size());  // never all of them
   for (const auto& name : names) {
     // The beginning of a name, or the name with a dash or underscore more, is as good as near.
