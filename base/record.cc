@@ -51,7 +51,12 @@ Result<Record> Record::read(const std::string& text) {
       return Error(ErrorCode::usage, "not one JSON object");
     io.document_ = std::move(json);
   } catch (const Json::exception& error) {
-    return Error(ErrorCode::usage, format("not one JSON object: {}", error.what()));
+    // Without the library's own name for it: "[json.exception.parse_error.101] ".
+    const std::string_view what = error.what();
+    const size_t head = what.find("] ");
+    return Error(ErrorCode::usage,
+                 format("not one JSON object: {}",
+                        what.substr(head == std::string_view::npos ? 0 : head + 2)));
   }
   io.inside_.push_back(io.document_.get());
   return io;
