@@ -23,7 +23,9 @@ Result<std::string> content_of(const std::string& path) {
   char block[64 << 10];
   while (text.size() <= Record::kMostDocument && (in.read(block, sizeof block), in.gcount() > 0))
     text.append(block, size_t(in.gcount()));
-  if (in.bad()) return Error(ErrorCode::usage, format("{}: cannot be read to its end", path));
+  if (in.bad())
+    return base::errno_error(ErrorCode::usage, format("{}: cannot be read to its end", path),
+                             errno);
   return text;
 }
 
