@@ -17,7 +17,7 @@ constexpr int kProtocolVersion = 2;  // of UniqueId, blobs and frames: ranks mus
 
 std::string compiler() {
 #if defined(__clang__)
-  return format("clang {}", __clang_version__);
+  return format("clang {}.{}.{}", __clang_major__, __clang_minor__, __clang_patchlevel__);
 #else
   return format("gcc {}", __VERSION__);
 #endif
