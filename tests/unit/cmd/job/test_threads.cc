@@ -1,5 +1,9 @@
 // Ranks as threads of one process: a rank that cannot start ends the others at once, with its own
 // reason, long before their time to start is up.
+#include <unistd.h>
+
+#include <atomic>
+
 #include "cmd/job/job.h"
 #include "cmd/measure/rank.h"
 #include "tests/unit/cmd/measure/bench_ranks.h"
@@ -23,7 +27,31 @@ Status start_or_fail(const TaskContext& context) {
 
 const RankTask kOneFails{.name = "one fails", .run = start_or_fail};
 
+std::atomic<int> told = 0;
+
+// Says nothing until people were told twice that it goes on.
+Status wait_until_told(const TaskContext&) {
+  const Deadline until = Deadline::after_seconds(kStartSeconds);
+  while (told < 2 && !until.passed()) ::usleep(1000);
+  return {};
+}
+
+const RankTask kSilent{.name = "silent", .run = wait_until_told};
+
 }  // namespace
+
+TEST_CASE("while ranks say nothing people are told that the job goes on", "[threads]") {
+  LaunchOptions options;
+  options.ranks = 1;
+  options.rank_mode = "thread";
+  options.talk.still = [] { ++told; };
+  TaskSpec spec{.task = &kSilent, .settings = {}, .options = "{}"};
+  RecordSink sink;
+  const JobOutcome outcome = run_task_job(options, spec, sink);
+  INFO((outcome.error ? outcome.error->chain() : ""));
+  CHECK(outcome.exit_code == 0);
+  CHECK(told >= 2);
+}
 
 TEST_CASE("a thread rank that fails while the others start", "[threads]") {
   LaunchOptions options;
