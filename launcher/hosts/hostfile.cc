@@ -35,6 +35,7 @@ class Reader {
   // -H over the hosts of the file.
   Status pick(const std::string& value, const std::string& hostfile);
   HostList finish();
+  bool excludes() const { return !excluded_.empty(); }
   // The first mistake of the hostfile, with the others in its hint.
   Status mistakes() const;
 
@@ -370,8 +371,11 @@ Result<HostList> read_hosts(const std::string& hostfile, const std::string& host
   HostList list = reader.finish();
   if (!list.hosts.empty()) return list;
   const std::string source = hostfile.empty() ? "-H" : hostfile == "-" ? "stdin" : hostfile;
-  return Error(ErrorCode::usage, format("{}: no host is left", source),
-               "expected at least one host that is not excluded");
+  if (reader.excludes())
+    return Error(ErrorCode::usage, format("{}: no host is left", source),
+                 "expected at least one host that is not excluded");
+  return Error(ErrorCode::usage, format("{}: there is no host in it", source),
+               "expected a line for each host, for example: node01 slots=8");
 }
 
 std::string hostfile_text(const HostList& list) {

@@ -269,7 +269,7 @@ TEST_CASE("a mistake names its place, what was expected and what stands there", 
   CHECK(wrong("", "a b").message == "-H:1:3: expected ',' or the end, got 'b'");
   CHECK(wrong("", "!a").message == "-H: no host is left");
   CHECK(wrong("a\n!a\n").message == "h: no host is left");
-  CHECK(wrong("# nothing\n").message == "h: no host is left");
+  CHECK(wrong("# nothing\n").message == "h: there is no host in it");
   CHECK(wrong("a slots=4\nnode7 slots=x # no").hint ==
         "the mark shows the place\n  node7 slots=x\n              ^");
 }
