@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "base/env.h"
@@ -17,17 +16,11 @@
 namespace collctl::cmd {
 
 using kernels::Collective;
-using kernels::DataType;
-using kernels::RedOp;
 
 namespace {
 
 // A broken link breaks every row: the first few say all there is to say.
 constexpr int kMaxExplained = 4;
-
-std::vector<std::string> or_chosen(const std::vector<std::string>& names) {
-  return names.empty() ? std::vector<std::string>{""} : names;
-}
 
 // Another library's turns and ours alternate, so that what the machine does meanwhile meets both.
 constexpr int kTurns = 5;
@@ -60,41 +53,6 @@ BenchRun::BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, B
   if (const auto device = communicator.device()) clocks_.emplace(device->facts().bus_id);
   if (spec.stragglers) waits_.emplace(communicator);
   if (spec.trace) trace_.emplace(communicator);
-  for (const std::string& algorithm : or_chosen(spec.algorithms))
-    for (const std::string& protocol : or_chosen(spec.protocols))
-      combinations_.emplace_back(algorithm, protocol);
-}
-
-Status BenchRun::check_spec() const {
-  if (spec_.types.empty() || spec_.ops.empty() || spec_.roots.empty())
-    return Error{ErrorCode::usage, "a bench needs at least one type, operation and root"};
-  if (spec_.in_place == InPlace::in_place && !has_in_place_form(spec_.collective))
-    return Error{ErrorCode::usage, format("{} has no in-place form", name_of(spec_.collective)),
-                 "leave out --in-place, or use --in-place 0"};
-  COLL_TRY(check_ranks(spec_.collective, communicator_.size()));
-  const int ranks = continued_ ? continued_->job_size : communicator_.size();
-  for (int root : spec_.roots)
-    if (has_root(spec_.collective) && (root < -1 || root >= ranks))
-      return Error{ErrorCode::usage,
-                   format("root {} is not a rank; expected 0 to {}", root, ranks - 1)};
-  return {};
-}
-
-// By the job's numbers; -1 alone: the collective has none.
-std::vector<int> BenchRun::all_roots() const {
-  if (!has_root(spec_.collective)) return {-1};
-  if (spec_.roots != std::vector<int>{-1}) return spec_.roots;
-  std::vector<int> roots(size_t(continued_ ? continued_->job_size : communicator_.size()));
-  std::iota(roots.begin(), roots.end(), 0);
-  return roots;
-}
-
-// Its number here; none: it is lost.
-std::optional<int> BenchRun::rank_of_root(int root) const {
-  if (!continued_ || root < 0) return root;
-  const std::vector<int>& members = continued_->members;
-  const auto at = std::find(members.begin(), members.end(), root);
-  return at == members.end() ? std::nullopt : std::optional(int(at - members.begin()));
 }
 
 Place BenchRun::place_of(const RowKey& key) const {
@@ -113,12 +71,9 @@ const DataOracle& BenchRun::oracle(const RowKey& key) {
 }
 
 Status BenchRun::run() {
-  COLL_TRY(check_spec());
-  COLL_ASSIGN(std::vector<uint64_t> sizes, size_series(spec_));
-  const bool barrier = spec_.collective == Collective::barrier;
-  if (barrier) sizes = {0};
-  COLL_TRY(reserve_buffers(sizes));
-  if (!spec_.versus.empty()) COLL_TRY(set_up_versus(sizes));
+  COLL_ASSIGN(const MeasuredRows rows, MeasuredRows::make(spec_, communicator_.size(), continued_));
+  COLL_TRY(reserve_buffers(rows.sizes()));
+  if (!spec_.versus.empty()) COLL_TRY(set_up_versus(rows.sizes()));
   const HeaderFacts facts{.versus = versus_ ? versus_->name() + ": " + versus_->variants() : "",
                           .clocks = clocks_ ? clocks_->at_first() : "",
                           .window_bytes = windows_.bytes(),
@@ -131,45 +86,35 @@ Status BenchRun::run() {
   barrier_.emplace(communicator_, stream_, timeout_s_, together_);
   out_.task.phase(everyone().rank(), "measure");
   const base::HostLoad load_before = base::host_load();
-  const std::vector<int> roots = all_roots();
-  std::vector<DataType> types = spec_.types;
-  std::vector<RedOp> ops = spec_.ops;
-  if (barrier) types = {DataType::int32};
-  if (!has_op(spec_.collective)) ops = {RedOp::sum};
-  rows_total_ = types.size() * ops.size() * roots.size() * combinations_.size() * sizes.size();
-  for (DataType type : types)
-    for (RedOp op : ops)
-      for (int root : roots) {
-        const auto rank = rank_of_root(root);
-        if (rank)
-          COLL_TRY(series(type, op, *rank, sizes));
-        else
-          rows_done_ += combinations_.size() * sizes.size();
-      }
+  for (const RowSeries& series : rows.series()) COLL_TRY(this->series(rows, series));
   COLL_TRY(say_at_the_end(load_before));
   return windows_.give_back(patience());
 }
 
-// All sizes of one type, operation and root, for each combination of algorithm and protocol. Of
-// several combinations those that cannot serve a size are left out; one alone, or all, is an error.
-Status BenchRun::series(DataType type, RedOp op, int root, const std::vector<uint64_t>& sizes) {
-  std::map<uint64_t, Error> refused;  // by size: why, until a combination serves it
+// Of several choices those that cannot serve a size are left out; one alone, or all, is an error.
+Status BenchRun::series(const MeasuredRows& rows, const RowSeries& series) {
+  std::map<uint64_t, Error> refused;  // by size: why, until a choice serves it
   std::set<uint64_t> served;
-  for (const auto& [algorithm, protocol] : combinations_) {
-    const RowKey key{spec_.collective, type, op, root, {}};
-    std::vector<uint64_t> able = sizes;
-    if (combinations_.size() > 1) {
+  for (size_t i = 0; i < rows.choices().size(); ++i) {
+    const auto& [algorithm, protocol] = rows.choices()[i];
+    std::vector<uint64_t> able = rows.sizes();
+    if (rows.choices().size() > 1) {
       COLL_TRY(communicator_.set_choices(algorithm, protocol, spec_.channels));
       barrier_->refresh();
       std::erase_if(able, [&](uint64_t asked) {
-        Status serves = plans(key, asked);
+        Status serves = plans(rows.key(series, asked));
         if (!serves) refused.insert_or_assign(asked, std::move(serves.error()));
         return !serves;
       });
-      if (together_) COLL_TRY(serve_all_groups(sizes, able, refused));
+      if (together_) COLL_TRY(serve_all_groups(rows.sizes(), able, refused));
     }
     served.insert(able.begin(), able.end());
-    COLL_TRY(combination(key, sizes, able));
+    for (const RowToMeasure& next : rows.left(series, i, able)) {
+      const uint64_t bytes = next.key.size.bytes;
+      if (everyone().rank() == 0)
+        out_.task.progress(format("{}, {} of {}", human_bytes(bytes), next.place, rows.total()));
+      COLL_TRY_IN(row(next), format("{} of {} bytes", name_of(next.key.collective), bytes));
+    }
   }
   for (const auto& [asked, why] : refused)
     if (served.count(asked) == 0) return why;
@@ -198,9 +143,7 @@ Status BenchRun::serve_all_groups(const std::vector<uint64_t>& sizes, std::vecto
 }
 
 // Whether the choices in force serve a size; all ranks find the same.
-Status BenchRun::plans(RowKey key, uint64_t asked) {
-  key.size =
-      size_point(key.collective, asked, communicator_.size(), kernels::element_size(key.type));
+Status BenchRun::plans(const RowKey& key) {
   const Place place = place_of(key);
   auto plans =
       plans_of(submissions_for(key, place, place_buffers(key, place, false, input_, output_)));
@@ -218,29 +161,10 @@ Result<std::vector<runtime::Plan>> BenchRun::plans_of(
   return plans;
 }
 
-Status BenchRun::combination(RowKey key, const std::vector<uint64_t>& all,
-                             const std::vector<uint64_t>& able) {
-  const uint32_t size = kernels::element_size(key.type);
-  const uint64_t first = rows_done_;
-  rows_done_ += all.size() - able.size();
-  for (uint64_t asked : able) {
-    number_ = first + uint64_t(std::find(all.begin(), all.end(), asked) - all.begin());
-    if (continued_ && number_ < continued_->done) {
-      ++rows_done_;
-      continue;
-    }
-    asked_ = asked;
-    key.size = size_point(key.collective, asked, communicator_.size(), size);
-    if (everyone().rank() == 0)
-      out_.task.progress(
-          format("{}, {} of {}", human_bytes(key.size.bytes), rows_done_ + 1, rows_total_));
-    COLL_TRY_IN(row(key), format("{} of {} bytes", name_of(key.collective), key.size.bytes));
-    ++rows_done_;
-  }
-  return {};
-}
-
-Status BenchRun::row(const RowKey& key) {
+Status BenchRun::row(const RowToMeasure& row) {
+  const RowKey& key = row.key;
+  asked_ = row.asked;
+  number_ = row.number;
   Half out_of_place, in_place;
   for (bool more = true; more;) {
     if (spec_.in_place != InPlace::in_place) {

@@ -12,6 +12,7 @@
 #include "base/host_limits.h"
 #include "cmd/measure/bench.h"
 #include "cmd/measure/gpu_clocks.h"
+#include "cmd/measure/rows.h"
 #include "cmd/measure/start_cost.h"
 #include "cmd/measure/timing.h"
 #include "cmd/measure/together.h"
@@ -44,20 +45,13 @@ class BenchRun {
   };
   // By series, turn and rank.
   using AllSamples = std::vector<std::vector<std::vector<Samples>>>;
-  using Combination = std::pair<std::string, std::string>;  // algorithm, protocol
 
-  Status check_spec() const;
-  std::vector<int> all_roots() const;
-  std::optional<int> rank_of_root(int root) const;
   Status reserve_buffers(const std::vector<uint64_t>& sizes);
   Status set_up_versus(const std::vector<uint64_t>& sizes);
   Status say_at_the_end(const base::HostLoad& load_before);
-  Status series(kernels::DataType type, kernels::RedOp op, int root,
-                const std::vector<uint64_t>& sizes);
-  Status plans(RowKey key, uint64_t asked);
-  Status combination(RowKey key, const std::vector<uint64_t>& all,
-                     const std::vector<uint64_t>& able);
-  Status row(const RowKey& key);
+  Status series(const MeasuredRows& rows, const RowSeries& series);
+  Status plans(const RowKey& key);
+  Status row(const RowToMeasure& row);
   Result<bool> again();
   Result<Half> half(const RowKey& key, bool in_place);
   Status report_row(const RowKey& key, const Half& out_of_place, const Half& in_place);
@@ -93,7 +87,6 @@ class BenchRun {
   Together* const together_;          // null: no groups
   const Continued* const continued_;  // null: no others were lost before
   const std::string until_;  // the knob: a file that ends rows; empty: a row is measured once
-  std::vector<Combination> combinations_;
   std::shared_ptr<DeviceBlocks> blocks_;  // GPU ranks
   GuardedBuffer input_, output_;
   BenchWindows windows_;  // with --window: of the two
@@ -108,8 +101,7 @@ class BenchRun {
   std::optional<TraceWatch> trace_;   // with --trace
   int64_t trace_origin_ns_ = 0;       // rank 0's first operation
   std::unique_ptr<DataOracle> oracle_;
-  uint64_t asked_ = 0;  // the row's size, which a group rounds to its own ranks
-  uint64_t rows_done_ = 0, rows_total_ = 0;
+  uint64_t asked_ = 0;   // the row's size, which a group rounds to its own ranks
   uint64_t number_ = 0;  // of the row, whatever else can be served
   int explained_ = 0;    // wrong rows so far; the same on all ranks
 };
