@@ -47,16 +47,12 @@ BenchRun::BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, B
       together_(together),
       continued_(continued),
       until_(base::knob_text(base::KnobId::until)),
-      windows_(communicator),
+      memory_(communicator),
       stream_(communicator),
       cost_watch_(own_cost) {
   if (const auto device = communicator.device()) clocks_.emplace(device->facts().bus_id);
   if (spec.stragglers) waits_.emplace(communicator);
   if (spec.trace) trace_.emplace(communicator);
-}
-
-Place BenchRun::place_of(const RowKey& key) const {
-  return {communicator_.rank(), communicator_.size(), std::max(key.root, 0)};
 }
 
 Deadline BenchRun::patience() const {
@@ -72,11 +68,11 @@ const DataOracle& BenchRun::oracle(const RowKey& key) {
 
 Status BenchRun::run() {
   COLL_ASSIGN(const MeasuredRows rows, MeasuredRows::make(spec_, communicator_.size(), continued_));
-  COLL_TRY(reserve_buffers(rows.sizes()));
+  COLL_TRY(memory_.reserve(spec_, rows.sizes().back(), everyone(), patience()));
   if (!spec_.versus.empty()) COLL_TRY(set_up_versus(rows.sizes()));
   const HeaderFacts facts{.versus = versus_ ? versus_->name() + ": " + versus_->variants() : "",
                           .clocks = clocks_ ? clocks_->at_first() : "",
-                          .window_bytes = windows_.bytes(),
+                          .window_bytes = memory_.windows().bytes(),
                           .group = together_ ? &communicator_ : nullptr,
                           .groups = together_ ? &together_->groups() : nullptr};
   COLL_TRY(together_ ? together_->barrier() : Status());  // buffers may take long to make
@@ -88,7 +84,7 @@ Status BenchRun::run() {
   const base::HostLoad load_before = base::host_load();
   for (const RowSeries& series : rows.series()) COLL_TRY(this->series(rows, series));
   COLL_TRY(say_at_the_end(load_before));
-  return windows_.give_back(patience());
+  return memory_.windows().give_back(patience());
 }
 
 // Of several choices those that cannot serve a size are left out; one alone, or all, is an error.
@@ -144,9 +140,8 @@ Status BenchRun::serve_all_groups(const std::vector<uint64_t>& sizes, std::vecto
 
 // Whether the choices in force serve a size; all ranks find the same.
 Status BenchRun::plans(const RowKey& key) {
-  const Place place = place_of(key);
-  auto plans =
-      plans_of(submissions_for(key, place, place_buffers(key, place, false, input_, output_)));
+  const Place place = place_of(communicator_, key);
+  auto plans = plans_of(submissions_for(key, place, memory_.of(key, false)));
   if (!plans) return std::move(plans.error());
   return {};
 }
@@ -190,7 +185,8 @@ Result<bool> BenchRun::again() {
 
 // Poisoned outputs, then this rank's input where it belongs.
 Status BenchRun::prepare(const RowKey& key, const RunBuffers& buffers) {
-  const BufferShape shape = buffer_shape(key.collective, key.size.count, place_of(key));
+  const BufferShape shape =
+      buffer_shape(key.collective, key.size.count, place_of(communicator_, key));
   COLL_TRY(buffers.output->poison(buffers.output_bytes));
   COLL_TRY(oracle(key).fill_input(*buffers.input, buffers.input_at, shape.input));
   return buffers.input != buffers.output ? buffers.input->set_guards(buffers.input_bytes)
@@ -198,7 +194,7 @@ Status BenchRun::prepare(const RowKey& key, const RunBuffers& buffers) {
 }
 
 Result<BenchRun::Half> BenchRun::half(const RowKey& key, bool in_place) {
-  const RunBuffers buffers = place_buffers(key, place_of(key), in_place, input_, output_);
+  const RunBuffers buffers = memory_.of(key, in_place);
   Half result;
   result.measured = true;
   COLL_TRY(prepare(key, buffers));
@@ -211,12 +207,13 @@ Result<BenchRun::Half> BenchRun::half(const RowKey& key, bool in_place) {
 }
 
 Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) {
-  const std::vector<Submission> submissions = submissions_for(key, place_of(key), buffers);
+  const std::vector<Submission> submissions =
+      submissions_for(key, place_of(communicator_, key), buffers);
   COLL_ASSIGN(const std::unique_ptr<Timed> own,
               own_timed(communicator_, stream_, submissions, {timeout_s_, batch()}));
   std::vector<VersusRun> others;
   if (versus_) {
-    COLL_ASSIGN(others, versus_->runs({key, place_of(key), buffers}, batch()));
+    COLL_ASSIGN(others, versus_->runs({key, place_of(communicator_, key), buffers}, batch()));
   }
   half.variants.clear();
   for (const VersusRun& other : others) half.variants.push_back(other.variant);
@@ -316,7 +313,7 @@ int BenchRun::replays() const {
 
 // With graphs through a graph as well; of one operation, since several in place would add up.
 Status BenchRun::check(const RowKey& key, const RunBuffers& buffers, Half& half) {
-  const Place place = place_of(key);
+  const Place place = place_of(communicator_, key);
   const std::vector<Submission> submissions = submissions_for(key, place, buffers);
   COLL_ASSIGN(const std::unique_ptr<Timed> once,
               own_timed(communicator_, stream_, submissions,
@@ -324,8 +321,9 @@ Status BenchRun::check(const RowKey& key, const RunBuffers& buffers, Half& half)
   COLL_TRY(prepare(key, buffers));
   COLL_TRY(once->enqueue());
   COLL_TRY(once->wait());
-  const int threads =
-      blocks_ ? std::clamp(base::usable_cores() / local_ranks(), 1, kMostCheckThreads) : 1;
+  const int threads = memory_.on_gpu() ? std::clamp(base::usable_cores() / local_ranks(everyone()),
+                                                    1, kMostCheckThreads)
+                                       : 1;
   COLL_ASSIGN(half.check,
               check_run(oracle(key), key.collective, key.size.count, place, buffers, threads));
   return {};
@@ -425,10 +423,9 @@ Result<BenchRow> BenchRun::described(const RowKey& key) {
                .in_place = {},
                .expected = {},
                .number = number_};
-  const Place place = place_of(key);
-  COLL_ASSIGN(
-      const std::vector<runtime::Plan> plans,
-      plans_of(submissions_for(key, place, place_buffers(key, place, false, input_, output_))));
+  const Place place = place_of(communicator_, key);
+  COLL_ASSIGN(const std::vector<runtime::Plan> plans,
+              plans_of(submissions_for(key, place, memory_.of(key, false))));
   const auto [expected_us, largest] = planned_steps(plans);
   if (largest == nullptr) return row;
   row.algorithm = kernels::name_of(largest->algorithm);
@@ -455,8 +452,8 @@ Result<BenchRow> BenchRun::described(const RowKey& key) {
 Status BenchRun::explain(const RowKey& key, bool in_place, const CheckResult& check) {
   if (++explained_ > kMaxExplained) return {};
   if (everyone().rank() == 0) out_.task.progress("wrong data: looking for where it came from");
-  const Place place = place_of(key);
-  const RunBuffers buffers = place_buffers(key, place, in_place, input_, output_);
+  const Place place = place_of(communicator_, key);
+  const RunBuffers buffers = memory_.of(key, in_place);
   COLL_ASSIGN(const std::vector<DataFault> faults,
               diagnose({communicator_, stream_, key, place, buffers, check, patience()}));
   for (DataFault fault : faults) {

@@ -11,6 +11,7 @@
 
 #include "base/host_limits.h"
 #include "cmd/measure/bench.h"
+#include "cmd/measure/buffers.h"
 #include "cmd/measure/gpu_clocks.h"
 #include "cmd/measure/rows.h"
 #include "cmd/measure/start_cost.h"
@@ -18,7 +19,6 @@
 #include "cmd/measure/together.h"
 #include "cmd/measure/trace.h"
 #include "cmd/measure/versus.h"
-#include "cmd/measure/windows.h"
 #include "cmd/verify/data_check.h"
 #include "runtime/communicator/communicator.h"
 
@@ -46,7 +46,6 @@ class BenchRun {
   // By series, turn and rank.
   using AllSamples = std::vector<std::vector<std::vector<Samples>>>;
 
-  Status reserve_buffers(const std::vector<uint64_t>& sizes);
   Status set_up_versus(const std::vector<uint64_t>& sizes);
   Status say_at_the_end(const base::HostLoad& load_before);
   Status series(const MeasuredRows& rows, const RowSeries& series);
@@ -60,7 +59,6 @@ class BenchRun {
   Status time(const RowKey& key, const RunBuffers& buffers, Half& half);
   Status check(const RowKey& key, const RunBuffers& buffers, Half& half);
   Status prepare(const RowKey& key, const RunBuffers& buffers);
-  Status check_memory(uint64_t largest, uint64_t each) const;
   Timing merged(const RowKey& key, const Half& half, const AllSamples& all) const;
   Result<std::vector<runtime::Plan>> plans_of(std::span<const Submission> submissions) const;
   Result<BenchRow> described(const RowKey& key);
@@ -75,8 +73,6 @@ class BenchRun {
   Status settle(const Half& half, std::vector<int>& warmups);
   int replays() const;
   Batch batch() const { return {spec_.grouped, spec_.cuda_graph}; }
-  int local_ranks() const;
-  Place place_of(const RowKey& key) const;
   Deadline patience() const;
   const DataOracle& oracle(const RowKey& key);
 
@@ -87,9 +83,7 @@ class BenchRun {
   Together* const together_;          // null: no groups
   const Continued* const continued_;  // null: no others were lost before
   const std::string until_;  // the knob: a file that ends rows; empty: a row is measured once
-  std::shared_ptr<DeviceBlocks> blocks_;  // GPU ranks
-  GuardedBuffer input_, output_;
-  BenchWindows windows_;  // with --window: of the two
+  RowMemory memory_;
   // Behind what its kernels use: it goes first, and waits for them.
   runtime::Stream stream_;
   std::optional<StreamBarrier> barrier_;

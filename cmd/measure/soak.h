@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cmd/measure/bench.h"
-#include "cmd/measure/windows.h"
+#include "cmd/measure/buffers.h"
 #include "cmd/verify/row.h"
 #include "runtime/communicator/communicator.h"
 

@@ -1,5 +1,4 @@
-#include "cmd/measure/fits.h"
-
+#include "cmd/measure/buffers.h"
 #include "tests/catch.h"
 
 namespace fits_tests {
