@@ -25,7 +25,8 @@ Status BenchRun::set_up_versus(const std::vector<uint64_t>& sizes) {
   // A row that no choice serves is told of where its turn comes.
   if (cost_watch_ != nullptr && plans_of(submissions)) {
     cost_watch_->resume();
-    COLL_ASSIGN(const auto once, own_timed(communicator_, stream_, submissions, {timeout_s_, 0}));
+    COLL_ASSIGN(const auto once,
+                own_timed(communicator_, stream_, submissions, {.timeout_s = timeout_s_}));
     COLL_TRY(once->enqueue());
     COLL_TRY(once->wait());
     own_cost_ = cost_watch_->done();

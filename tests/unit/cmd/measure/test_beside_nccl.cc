@@ -2,6 +2,7 @@
 // NCCL, works on host threads. All else is the product's own code.
 #include <set>
 
+#include "cmd/measure/rank_doing.h"
 #include "cmd/measure/versus.h"
 #include "tests/fake_drivers/nccl_control.h"
 #include "tests/fake_drivers/nvml_control.h"
@@ -238,6 +239,27 @@ TEST_CASE("beside NCCL: both sides' start and memory, watched alike", "[gpu]") {
   CHECK(closing.own_cost.taken_bytes >= gpu.held_bytes);
   CHECK(closing.own_cost.seconds > 0);
   CHECK(closing.own_cost.seconds < 30);
+  fake_nccl::unload();
+  CHECK(nothing_held());
+}
+
+TEST_CASE("beside NCCL: our first collective is over before the other side starts", "[gpu]") {
+  struct LookingSink : KeepingSink {
+    uint64_t calls = 0;
+    void phase(int rank, const std::string& name) override {
+      if (name == "start nccl")
+        for (const RankDoing& doing : ranks_doing())
+          if (doing.rank == rank) calls = doing.calls;
+    }
+  };
+  set_up_gpus(2);
+  fake_nccl::set_up({});
+  BenchSpec spec = gpu_bench(Collective::all_reduce);
+  spec.versus = {"default"};
+  std::vector<LookingSink> sinks(2);
+  const auto errors = run_bench_ranks(spec, sinks, true);
+  REQUIRE(errors.empty());
+  for (const LookingSink& sink : sinks) CHECK(sink.calls == 1);
   fake_nccl::unload();
   CHECK(nothing_held());
 }
