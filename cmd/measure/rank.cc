@@ -135,7 +135,8 @@ Status bench_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, 
     Status ran =
         with_communicator(context, options, nullptr, [&](runtime::Communicator& communicator) {
           if (spec.split) return run_in_group(spec, communicator, out, continued);
-          return BenchRun(spec, communicator, out, nullptr, nullptr, continued).run();
+          Everyone everyone(communicator, out, op_timeout(spec));
+          return BenchRun(spec, everyone, nullptr, continued).run();
         });
     if (!ran) return runtime::in_numbers_of(members, std::move(ran.error()));
     return ran;
@@ -150,8 +151,9 @@ Status bench_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, 
   return with_communicator(context, bench_options(spec, sink), watch,
                            [&](runtime::Communicator& communicator) -> Status {
                              if (spec.split) return run_in_group(spec, communicator, out);
-                             return spec.soak ? Soak(spec, communicator, out).run()
-                                              : BenchRun(spec, communicator, out, watch).run();
+                             if (spec.soak) return Soak(spec, communicator, out).run();
+                             Everyone everyone(communicator, out, op_timeout(spec));
+                             return BenchRun(spec, everyone, watch).run();
                            });
 }
 

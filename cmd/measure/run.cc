@@ -38,25 +38,19 @@ constexpr int64_t kMostSettling = 100'000;
 
 }  // namespace
 
-BenchRun::BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, BenchOut& out,
-                   CostWatch* own_cost, Together* together, const Continued* continued)
+BenchRun::BenchRun(const BenchSpec& spec, Everyone& everyone, CostWatch* own_cost,
+                   const Continued* continued)
     : spec_(spec),
-      communicator_(communicator),
-      out_(together != nullptr ? together->own_out() : out),
-      timeout_s_(op_timeout(spec)),
-      together_(together),
+      everyone_(everyone),
+      communicator_(everyone.own()),
       continued_(continued),
       until_(base::knob_text(base::KnobId::until)),
-      memory_(communicator),
-      stream_(communicator),
+      memory_(communicator_),
+      stream_(communicator_),
       cost_watch_(own_cost) {
-  if (const auto device = communicator.device()) clocks_.emplace(device->facts().bus_id);
-  if (spec.stragglers) waits_.emplace(communicator);
-  if (spec.trace) trace_.emplace(communicator);
-}
-
-Deadline BenchRun::patience() const {
-  return Deadline::after_seconds(timeout_s_);
+  if (const auto device = communicator_.device()) clocks_.emplace(device->facts().bus_id);
+  if (spec.stragglers) waits_.emplace(communicator_);
+  if (spec.trace) trace_.emplace(communicator_);
 }
 
 const DataOracle& BenchRun::oracle(const RowKey& key) {
@@ -68,23 +62,21 @@ const DataOracle& BenchRun::oracle(const RowKey& key) {
 
 Status BenchRun::run() {
   COLL_ASSIGN(const MeasuredRows rows, MeasuredRows::make(spec_, communicator_.size(), continued_));
-  COLL_TRY(memory_.reserve(spec_, rows.sizes().back(), everyone(), patience()));
+  COLL_TRY(memory_.reserve(spec_, rows.sizes().back(), everyone_.whole(), everyone_.deadline()));
   if (!spec_.versus.empty()) COLL_TRY(set_up_versus(rows.sizes()));
-  const HeaderFacts facts{.versus = versus_ ? versus_->name() + ": " + versus_->variants() : "",
-                          .clocks = clocks_ ? clocks_->at_first() : "",
-                          .window_bytes = memory_.windows().bytes(),
-                          .group = together_ ? &communicator_ : nullptr,
-                          .groups = together_ ? &together_->groups() : nullptr};
-  COLL_TRY(together_ ? together_->barrier() : Status());  // buffers may take long to make
+  HeaderFacts facts{.versus = versus_ ? versus_->name() + ": " + versus_->variants() : "",
+                    .clocks = clocks_ ? clocks_->at_first() : "",
+                    .window_bytes = memory_.windows().bytes()};
+  everyone_.tell(facts);
+  COLL_TRY(everyone_.meet());  // buffers may take long to make
   if (!continued_)
-    COLL_TRY(
-        send_header(spec_, facts, everyone(), together_ ? together_->out() : out_, patience()));
-  barrier_.emplace(communicator_, stream_, timeout_s_, together_);
-  out_.task.phase(everyone().rank(), "measure");
+    COLL_TRY(send_header(spec_, facts, everyone_.whole(), everyone_.out(), everyone_.deadline()));
+  barrier_ = everyone_.barrier(stream_);
+  everyone_.out().task.phase(everyone_.whole().rank(), "measure");
   const base::HostLoad load_before = base::host_load();
   for (const RowSeries& series : rows.series()) COLL_TRY(this->series(rows, series));
   COLL_TRY(say_at_the_end(load_before));
-  return memory_.windows().give_back(patience());
+  return memory_.windows().give_back(everyone_.deadline());
 }
 
 // Of several choices those that cannot serve a size are left out; one alone, or all, is an error.
@@ -102,39 +94,19 @@ Status BenchRun::series(const MeasuredRows& rows, const RowSeries& series) {
         if (!serves) refused.insert_or_assign(asked, std::move(serves.error()));
         return !serves;
       });
-      if (together_) COLL_TRY(serve_all_groups(rows.sizes(), able, refused));
+      COLL_TRY(everyone_.agree(rows.sizes(), able, refused));
     }
     served.insert(able.begin(), able.end());
     for (const RowToMeasure& next : rows.left(series, i, able)) {
       const uint64_t bytes = next.key.size.bytes;
-      if (everyone().rank() == 0)
-        out_.task.progress(format("{}, {} of {}", human_bytes(bytes), next.place, rows.total()));
+      if (everyone_.whole().rank() == 0)
+        everyone_.out().task.progress(
+            format("{}, {} of {}", human_bytes(bytes), next.place, rows.total()));
       COLL_TRY_IN(row(next), format("{} of {} bytes", name_of(next.key.collective), bytes));
     }
   }
   for (const auto& [asked, why] : refused)
     if (served.count(asked) == 0) return why;
-  return {};
-}
-
-// What one group cannot do no group does: all have the same rows.
-Status BenchRun::serve_all_groups(const std::vector<uint64_t>& sizes, std::vector<uint64_t>& able,
-                                  std::map<uint64_t, Error>& refused) {
-  Bytes serves(sizes.size(), 0);
-  for (size_t i = 0; i < sizes.size(); ++i)
-    serves[i] = std::find(able.begin(), able.end(), sizes[i]) != able.end();
-  COLL_ASSIGN(const auto all, together_->gather(serves));
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].size() != sizes.size())
-      return Error(ErrorCode::defect, "what a rank can serve has the wrong length");
-    for (size_t i = 0; i < sizes.size(); ++i) {
-      if (all[rank][i] != 0 || std::erase(able, sizes[i]) == 0) continue;
-      // Without its ranks: what a run says counts within its own group (Together::told).
-      refused.insert_or_assign(
-          sizes[i], Error(ErrorCode::usage, format("group {} cannot serve it",
-                                                   group_of(together_->groups(), int(rank)))));
-    }
-  }
   return {};
 }
 
@@ -158,15 +130,14 @@ Result<std::vector<runtime::Plan>> BenchRun::plans_of(
 
 Status BenchRun::row(const RowToMeasure& row) {
   const RowKey& key = row.key;
-  asked_ = row.asked;
   number_ = row.number;
   Half out_of_place, in_place;
   for (bool more = true; more;) {
     if (spec_.in_place != InPlace::in_place) {
-      COLL_ASSIGN(out_of_place, half(key, false));
+      COLL_ASSIGN(out_of_place, half(row, false));
     }
     if (spec_.in_place != InPlace::out_of_place && has_in_place_form(key.collective)) {
-      COLL_ASSIGN(in_place, half(key, true));
+      COLL_ASSIGN(in_place, half(row, true));
     }
     COLL_ASSIGN(more, again());
   }
@@ -178,7 +149,7 @@ Status BenchRun::row(const RowToMeasure& row) {
 Result<bool> BenchRun::again() {
   if (until_.empty()) return false;
   const uint8_t found = ::access(until_.c_str(), F_OK) == 0;
-  COLL_ASSIGN(const auto all, gather_from_everyone({&found, 1}));
+  COLL_ASSIGN(const auto all, everyone_.gather({&found, 1}));
   return std::all_of(all.begin(), all.end(),
                      [](const Bytes& told) { return told.size() == 1 && told[0] == 0; });
 }
@@ -193,7 +164,8 @@ Status BenchRun::prepare(const RowKey& key, const RunBuffers& buffers) {
                                          : Status();
 }
 
-Result<BenchRun::Half> BenchRun::half(const RowKey& key, bool in_place) {
+Result<BenchRun::Half> BenchRun::half(const RowToMeasure& row, bool in_place) {
+  const RowKey& key = row.key;
   const RunBuffers buffers = memory_.of(key, in_place);
   Half result;
   result.measured = true;
@@ -201,16 +173,17 @@ Result<BenchRun::Half> BenchRun::half(const RowKey& key, bool in_place) {
   // In place the result of one iteration is the input of the next: zeros stay zeros, whereas data
   // would grow to infinities and denormals whose arithmetic is slower than the user's.
   if (in_place) COLL_TRY(buffers.output->zero(buffers.output_bytes));
-  COLL_TRY(time(key, buffers, result));
+  COLL_TRY(time(row, buffers, result));
   if (spec_.check && key.collective != Collective::barrier) COLL_TRY(check(key, buffers, result));
   return result;
 }
 
-Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) {
+Status BenchRun::time(const RowToMeasure& row, const RunBuffers& buffers, Half& half) {
+  const RowKey& key = row.key;
   const std::vector<Submission> submissions =
       submissions_for(key, place_of(communicator_, key), buffers);
   COLL_ASSIGN(const std::unique_ptr<Timed> own,
-              own_timed(communicator_, stream_, submissions, {timeout_s_, batch()}));
+              own_timed(communicator_, stream_, submissions, {everyone_.timeout_s(), batch()}));
   std::vector<VersusRun> others;
   if (versus_) {
     COLL_ASSIGN(others, versus_->runs({key, place_of(communicator_, key), buffers}, batch()));
@@ -220,9 +193,9 @@ Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) 
   half.samples.resize(1 + others.size());
   MeasureOptions options{replays(), spec_.warmup, spec_.sync_each};
   std::vector<int> warmups(half.samples.size(), spec_.warmup);  // by series
-  int turns = this->turns(key);
+  int turns = this->turns(row);
   const int each_turn = options.iterations + options.warmup;
-  if (together_) COLL_TRY(together_->probe(*own, each_turn * (spec_.sync_each ? 2 : 1)));
+  COLL_TRY(everyone_.probe(*own, each_turn * (spec_.sync_each ? 2 : 1)));
   COLL_ASSIGN(half.warmed, warm_up(*own));
   for (int turn = 0; turn < turns; ++turn) {
     const std::unique_ptr<Timed> noted =
@@ -240,7 +213,7 @@ Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) 
     }
     // What takes long, on a network that loses packets or beside strangers, is not repeated.
     if (turn == 0 && turns > 1 && !versus_) {
-      COLL_ASSIGN(const int64_t slowest, slowest_block(half.samples[0].back().block_ns));
+      COLL_ASSIGN(const int64_t slowest, everyone_.largest(half.samples[0].back().block_ns));
       if (slowest > kLongShortBlockNs) turns = 1;
     }
     for (int& warmup : warmups) warmup = std::min(warmup, 1);
@@ -259,7 +232,7 @@ Result<uint64_t> BenchRun::warm_up(Timed& timed) {
   };
   const int64_t from = now_ns();
   COLL_TRY(some(spec_.warmup));
-  COLL_ASSIGN(const int64_t slowest, slowest_block(now_ns() - from));
+  COLL_ASSIGN(const int64_t slowest, everyone_.largest(now_ns() - from));
   const int64_t each = std::max<int64_t>(1, slowest / spec_.warmup);
   const int64_t more = std::clamp<int64_t>(kWarmNs / each - spec_.warmup, 0, kMostWarming);
   COLL_TRY(some(more));
@@ -270,39 +243,19 @@ Result<uint64_t> BenchRun::warm_up(Timed& timed) {
 // on one core for a few milliseconds, until the system has moved them. So long they warm up.
 Status BenchRun::settle(const Half& half, std::vector<int>& warmups) {
   for (size_t i = 0; i < warmups.size(); ++i) {
-    COLL_ASSIGN(const int64_t slowest, slowest_block(half.samples[i].back().block_ns));
+    COLL_ASSIGN(const int64_t slowest, everyone_.largest(half.samples[i].back().block_ns));
     const int64_t each = std::max<int64_t>(1, slowest / replays());
     warmups[i] = int(std::clamp<int64_t>(kSettleNs / each, 1, kMostSettling));
   }
   return {};
 }
 
-Result<std::vector<Bytes>> BenchRun::gather_from_everyone(ByteView mine) {
-  return together_ ? together_->gather(mine) : communicator_.gather_blobs(mine, patience());
-}
-
-// Of all ranks, which learn the same.
-Result<int64_t> BenchRun::slowest_block(int64_t mine) {
-  ByteWriter writer;
-  writer.put(mine);
-  COLL_ASSIGN(const auto blobs, gather_from_everyone(writer.bytes()));
-  int64_t slowest = mine;
-  for (const Bytes& blob : blobs) {
-    ByteReader reader(blob);
-    slowest = std::max(slowest, reader.get<int64_t>());
-    if (!reader.ok()) return Error(ErrorCode::defect, "a rank's time has the wrong length");
-  }
-  return slowest;
-}
-
 // The same on all ranks.
-int BenchRun::turns(const RowKey& key) const {
+int BenchRun::turns(const RowToMeasure& row) const {
   if (versus_) return kTurns;
   if (communicator_.device() || spec_.sync_each) return 1;
-  const uint64_t of_all = (together_ ? asked_ : key.size.bytes) *
-                          uint64_t(together_ ? together_->largest() : communicator_.size());
   const uint64_t times = uint64_t(spec_.iterations) * uint64_t(spec_.grouped);
-  return of_all <= kShortBlockBytes / times ? kTurns : 1;
+  return everyone_.most_moved(row) <= kShortBlockBytes / times ? kTurns : 1;
 }
 
 // How often a block runs what is timed: an operation, or a graph of some.
@@ -317,13 +270,14 @@ Status BenchRun::check(const RowKey& key, const RunBuffers& buffers, Half& half)
   const std::vector<Submission> submissions = submissions_for(key, place, buffers);
   COLL_ASSIGN(const std::unique_ptr<Timed> once,
               own_timed(communicator_, stream_, submissions,
-                        {timeout_s_, {.graph = spec_.cuda_graph != 0 ? 1 : 0}}));
+                        {everyone_.timeout_s(), {.graph = spec_.cuda_graph != 0 ? 1 : 0}}));
   COLL_TRY(prepare(key, buffers));
   COLL_TRY(once->enqueue());
   COLL_TRY(once->wait());
-  const int threads = memory_.on_gpu() ? std::clamp(base::usable_cores() / local_ranks(everyone()),
-                                                    1, kMostCheckThreads)
-                                       : 1;
+  const int threads =
+      memory_.on_gpu()
+          ? std::clamp(base::usable_cores() / local_ranks(everyone_.whole()), 1, kMostCheckThreads)
+          : 1;
   COLL_ASSIGN(half.check,
               check_run(oracle(key), key.collective, key.size.count, place, buffers, threads));
   return {};
@@ -356,7 +310,8 @@ Status BenchRun::report_row(const RowKey& key, const Half& out_of_place, const H
       for (const Samples& samples : turns) samples.put(writer);
     writer.put(half->check.wrong(size));
   }
-  COLL_ASSIGN(const std::vector<Bytes> all, communicator_.gather_blobs(writer.bytes(), patience()));
+  COLL_ASSIGN(const std::vector<Bytes> all,
+              communicator_.gather_blobs(writer.bytes(), everyone_.deadline()));
   // By half: [series][turn][rank]. Every rank has measured the same.
   AllSamples samples[2];
   uint64_t wrong[2] = {0, 0};
@@ -373,7 +328,7 @@ Status BenchRun::report_row(const RowKey& key, const Half& out_of_place, const H
     if (!reader.ok() || !reader.at_end())
       return Error{ErrorCode::defect, "a rank's times have the wrong length"};
   }
-  if (communicator_.rank() == 0 || out_.every_rank) {
+  if (communicator_.rank() == 0 || everyone_.row_out().every_rank) {
     COLL_ASSIGN(BenchRow row, described(key));
     Timing* timings[2] = {&row.out_of_place, &row.in_place};
     for (int h = 0; h < 2; ++h) {
@@ -382,17 +337,17 @@ Status BenchRun::report_row(const RowKey& key, const Half& out_of_place, const H
       row.warmup = std::max(row.warmup, halves[h]->warmed);
       if (checked) timings[h]->wrong = int64_t(wrong[h]);
     }
-    COLL_TRY(out_.on(row));
+    COLL_TRY(everyone_.row_out().on(row));
   }
   if (trace_) COLL_TRY(report_trace());
   if (wrong[0] != 0) COLL_TRY(explain(key, false, out_of_place.check));
   if (wrong[1] != 0) COLL_TRY(explain(key, true, in_place.check));
-  return together_ ? together_->hand_over() : Status();
+  return everyone_.hand_over();
 }
 
 Status BenchRun::report_trace() {
   COLL_ASSIGN(const std::vector<Bytes> all,
-              communicator_.gather_blobs(encoded(trace_->take()), patience()));
+              communicator_.gather_blobs(encoded(trace_->take()), everyone_.deadline()));
   if (communicator_.rank() != 0) return {};
   std::vector<RankTrace> ranks;
   std::vector<uint64_t> hosts;
@@ -404,7 +359,7 @@ Status BenchRun::report_trace() {
   for (const transport::PeerInfo& peer : communicator_.peers()) hosts.push_back(peer.host_hash);
   if (trace_origin_ns_ == 0 && !ranks[0].operations.empty())
     trace_origin_ns_ = ranks[0].operations[0].start_ns;
-  return out_.on(merged_trace(ranks, hosts, trace_origin_ns_));
+  return everyone_.row_out().on(merged_trace(ranks, hosts, trace_origin_ns_));
 }
 
 // The row without its times: what ran.
@@ -451,17 +406,18 @@ Result<BenchRow> BenchRun::described(const RowKey& key) {
 
 Status BenchRun::explain(const RowKey& key, bool in_place, const CheckResult& check) {
   if (++explained_ > kMaxExplained) return {};
-  if (everyone().rank() == 0) out_.task.progress("wrong data: looking for where it came from");
+  if (everyone_.whole().rank() == 0)
+    everyone_.out().task.progress("wrong data: looking for where it came from");
   const Place place = place_of(communicator_, key);
   const RunBuffers buffers = memory_.of(key, in_place);
   COLL_ASSIGN(const std::vector<DataFault> faults,
-              diagnose({communicator_, stream_, key, place, buffers, check, patience()}));
+              diagnose({communicator_, stream_, key, place, buffers, check, everyone_.deadline()}));
   for (DataFault fault : faults) {
     fault.message +=
         format(" ({} {}{} of {}{})", name_of(key.collective), kernels::name_of(key.type),
                has_op(key.collective) ? format(" {}", kernels::name_of(key.op)) : "",
                human_bytes(key.size.bytes), in_place ? ", in place" : "");
-    COLL_TRY(out_.on(fault));
+    COLL_TRY(everyone_.row_out().on(fault));
   }
   return {};
 }

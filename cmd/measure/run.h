@@ -2,7 +2,6 @@
 // exchange. Made and run by bench_rank (bench.h) on the rank's thread; owns the buffers and the
 // stream, borrows communicator, spec and sink.
 #pragma once
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,10 +26,8 @@ namespace collctl::cmd {
 class BenchRun {
  public:
   // `own_cost`: counts since before the communicator was made, paused; null: nobody wants to know.
-  // `together`: the communicator is a group's, which keeps step with the others; its sink is used.
   // `continued`: rows that are done, and those of a root that is lost, are left out.
-  BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, BenchOut& out,
-           CostWatch* own_cost = nullptr, Together* together = nullptr,
+  BenchRun(const BenchSpec& spec, Everyone& everyone, CostWatch* own_cost = nullptr,
            const Continued* continued = nullptr);
   Status run();
 
@@ -52,41 +49,32 @@ class BenchRun {
   Status plans(const RowKey& key);
   Status row(const RowToMeasure& row);
   Result<bool> again();
-  Result<Half> half(const RowKey& key, bool in_place);
+  Result<Half> half(const RowToMeasure& row, bool in_place);
   Status report_row(const RowKey& key, const Half& out_of_place, const Half& in_place);
   Status report_trace();
   Status explain(const RowKey& key, bool in_place, const CheckResult& check);
-  Status time(const RowKey& key, const RunBuffers& buffers, Half& half);
+  Status time(const RowToMeasure& row, const RunBuffers& buffers, Half& half);
   Status check(const RowKey& key, const RunBuffers& buffers, Half& half);
   Status prepare(const RowKey& key, const RunBuffers& buffers);
   Timing merged(const RowKey& key, const Half& half, const AllSamples& all) const;
   Result<std::vector<runtime::Plan>> plans_of(std::span<const Submission> submissions) const;
   Result<BenchRow> described(const RowKey& key);
-  int turns(const RowKey& key) const;
-  Result<int64_t> slowest_block(int64_t mine);
-  Status serve_all_groups(const std::vector<uint64_t>& sizes, std::vector<uint64_t>& able,
-                          std::map<uint64_t, Error>& refused);
-  // All ranks that run this, of whatever group.
-  runtime::Communicator& everyone() const { return together_ ? together_->whole() : communicator_; }
-  Result<std::vector<Bytes>> gather_from_everyone(ByteView mine);
+  int turns(const RowToMeasure& row) const;
   Result<uint64_t> warm_up(Timed& timed);
   Status settle(const Half& half, std::vector<int>& warmups);
   int replays() const;
   Batch batch() const { return {spec_.grouped, spec_.cuda_graph}; }
-  Deadline patience() const;
   const DataOracle& oracle(const RowKey& key);
 
   const BenchSpec& spec_;
+  Everyone& everyone_;
   runtime::Communicator& communicator_;
-  BenchOut& out_;
-  double timeout_s_;
-  Together* const together_;          // null: no groups
   const Continued* const continued_;  // null: no others were lost before
   const std::string until_;  // the knob: a file that ends rows; empty: a row is measured once
   RowMemory memory_;
   // Behind what its kernels use: it goes first, and waits for them.
   runtime::Stream stream_;
-  std::optional<StreamBarrier> barrier_;
+  std::unique_ptr<Barrier> barrier_;
   std::unique_ptr<Versus> versus_;  // null: nothing to compare with
   CostWatch* cost_watch_;
   std::optional<StartCost> own_cost_;
@@ -95,7 +83,6 @@ class BenchRun {
   std::optional<TraceWatch> trace_;   // with --trace
   int64_t trace_origin_ns_ = 0;       // rank 0's first operation
   std::unique_ptr<DataOracle> oracle_;
-  uint64_t asked_ = 0;   // the row's size, which a group rounds to its own ranks
   uint64_t number_ = 0;  // of the row, whatever else can be served
   int explained_ = 0;    // wrong rows so far; the same on all ranks
 };

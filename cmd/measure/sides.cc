@@ -25,14 +25,15 @@ Status BenchRun::set_up_versus(const std::vector<uint64_t>& sizes) {
   // A row that no choice serves is told of where its turn comes.
   if (cost_watch_ != nullptr && plans_of(submissions)) {
     cost_watch_->resume();
-    COLL_ASSIGN(const auto once,
-                own_timed(communicator_, stream_, submissions, {.timeout_s = timeout_s_}));
+    COLL_ASSIGN(const auto once, own_timed(communicator_, stream_, submissions,
+                                           {.timeout_s = everyone_.timeout_s()}));
     COLL_TRY(once->enqueue());
     COLL_TRY(once->wait());
     own_cost_ = cost_watch_->done();
   }
-  out_.task.phase(everyone().rank(), format("start {}", kRivalNames[int(spec_.rival)]));
-  const Versus::Options options{spec_.versus, timeout_s_};
+  everyone_.out().task.phase(everyone_.whole().rank(),
+                             format("start {}", kRivalNames[int(spec_.rival)]));
+  const Versus::Options options{spec_.versus, everyone_.timeout_s()};
   if (spec_.rival == Rival::mpi) {
     COLL_ASSIGN(versus_, versus_mpi(options, communicator_));
   } else {
@@ -59,8 +60,8 @@ Status BenchRun::say_at_the_end(const base::HostLoad& load_before) {
     mine.own_cost = own_cost_;
     if (mine.own_cost) mine.own_cost->buffer_bytes = communicator_.device_bytes();
   }
-  return send_closing(mine, std::move(closing), everyone(), together_ ? together_->out() : out_,
-                      patience());
+  return send_closing(mine, std::move(closing), everyone_.whole(), everyone_.out(),
+                      everyone_.deadline());
 }
 
 }  // namespace collctl::cmd

@@ -7,7 +7,6 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/env.h"
-#include "cmd/measure/together.h"
 #include "cmd/verify/buffer_shape.h"
 
 namespace collctl::cmd {
@@ -35,15 +34,14 @@ Samples Samples::get(ByteReader& reader, size_t at_most) {
   return samples;
 }
 
-StreamBarrier::StreamBarrier(Communicator& communicator, Stream& stream, double timeout_s,
-                             Together* together)
-    : communicator_(communicator), stream_(stream), timeout_s_(timeout_s), together_(together) {
+StreamBarrier::StreamBarrier(Communicator& communicator, Stream& stream, double timeout_s)
+    : communicator_(communicator), stream_(stream), timeout_s_(timeout_s) {
   barrier_.collective = kernels::Collective::barrier;
   barrier_.type = kernels::DataType::int32;
   barrier_.count = 1;
   barrier_.input = &word_[0];
   barrier_.output = &word_[1];
-  refresh();
+  StreamBarrier::refresh();
 }
 
 void StreamBarrier::refresh() {
@@ -51,7 +49,6 @@ void StreamBarrier::refresh() {
 }
 
 Status StreamBarrier::operator()() {
-  if (together_ != nullptr) return together_->barrier();
   if (!collective_) return communicator_.barrier(Deadline::after_seconds(timeout_s_));
   COLL_TRY(launch(communicator_, stream_, {&barrier_, 1}, launch_mode(communicator_)));
   return stream_.synchronize();
@@ -86,7 +83,7 @@ double median(std::vector<double> values) {
   return n == 0 ? 0 : n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-Result<Samples> measure(Timed& timed, StreamBarrier& barrier, const MeasureOptions& options) {
+Result<Samples> measure(Timed& timed, Barrier& barrier, const MeasureOptions& options) {
   Samples samples;
   for (int i = 0; i < options.warmup; ++i) COLL_TRY(timed.enqueue());
   COLL_TRY(timed.wait());

@@ -25,17 +25,21 @@ struct Samples {  // of one rank, one placement
   static Samples get(ByteReader& reader, size_t at_most);
 };
 
-// All ranks together, before a timed stretch. The collective barrier where the choices in force can
-// serve it, else the slow one over the bootstrap.
-class Together;
-class StreamBarrier {
+// All ranks together, before a timed stretch.
+class Barrier {
  public:
-  // `together`: of the ranks of all groups.
-  StreamBarrier(runtime::Communicator& communicator, runtime::Stream& stream, double timeout_s,
-                Together* together = nullptr);
-  Status operator()();
-  // To be called again after the choices have changed.
-  void refresh();
+  virtual ~Barrier() = default;
+  virtual Status operator()() = 0;
+  // The choices of algorithm and protocol have changed.
+  virtual void refresh() {}
+};
+// The collective barrier where the choices in force can serve it, else the slow one over the
+// bootstrap.
+class StreamBarrier : public Barrier {
+ public:
+  StreamBarrier(runtime::Communicator& communicator, runtime::Stream& stream, double timeout_s);
+  Status operator()() override;
+  void refresh() override;
 
  private:
   runtime::Communicator& communicator_;
@@ -43,7 +47,6 @@ class StreamBarrier {
   runtime::Operation barrier_;
   int32_t word_[2] = {0, 0};
   double timeout_s_;
-  Together* together_;
   bool collective_ = false;
 };
 
@@ -51,7 +54,7 @@ struct MeasureOptions {
   int iterations = 20, warmup = 5;
   bool sync_each = false;
 };
-Result<Samples> measure(Timed& timed, StreamBarrier& barrier, const MeasureOptions& options);
+Result<Samples> measure(Timed& timed, Barrier& barrier, const MeasureOptions& options);
 
 // Pure. ranks[r] is rank r's; all of one kind. The time of a block is that of the ranks that
 // `time_of` says, divided by the iterations; with samples of each iteration the statistics are over

@@ -52,32 +52,58 @@ void in_job_numbers(const std::vector<int>& members, BenchRecord& record) {
   std::visit([&](auto& r) { renumber(members, r); }, record);
 }
 
+Result<std::vector<Bytes>> Everyone::gather(ByteView mine) {
+  return own_.gather_blobs(mine, deadline());
+}
+
+Result<int64_t> Everyone::largest(int64_t mine) {
+  COLL_ASSIGN(const auto blobs, gather(ByteWriter().put(mine).bytes()));
+  int64_t most = mine;
+  for (const Bytes& blob : blobs) {
+    ByteReader reader(blob);
+    most = std::max(most, reader.get<int64_t>());
+    if (!reader.ok()) return Error(ErrorCode::defect, "a rank's time has the wrong length");
+  }
+  return most;
+}
+
+std::unique_ptr<Barrier> Everyone::barrier(runtime::Stream& stream) {
+  return std::make_unique<StreamBarrier>(own_, stream, timeout_s_);
+}
+
+uint64_t Everyone::most_moved(const RowToMeasure& row) const {
+  return row.key.size.bytes * uint64_t(own_.size());
+}
+
 Together::Together(runtime::Communicator& whole, runtime::Communicator& group, const Groups& groups,
                    BenchOut& out, double timeout_s, const Continued* continued)
-    : whole_(whole),
-      group_(group),
+    : Everyone(group, out, timeout_s),
+      whole_(whole),
       groups_(groups),
       mine_(group_of(groups, whole.rank())),
-      out_(out),
       own_out_{out.task,
                [this](const BenchRecord& record) {
                  records_.push_back(encode_record(record));
                  return Status();
                }},
-      timeout_s_(timeout_s),
       continued_(continued),
       stream_(whole),
       at_once_(whole, stream_, timeout_s) {}
 
-int Together::largest() const {
-  size_t most = 0;
-  for (const auto& members : groups_) most = std::max(most, members.size());
-  return int(most);
+void Together::tell(HeaderFacts& facts) const {
+  facts.group = &own();
+  facts.groups = &groups_;
+}
+
+// By the largest group; sizes are rounded to each group's own ranks.
+uint64_t Together::most_moved(const RowToMeasure& row) const {
+  const auto ranks = [](const std::vector<int>& members) { return members.size(); };
+  return row.asked * uint64_t(std::ranges::max(groups_, {}, ranks).size());
 }
 
 // A group that has to tell of a failure of its own has had its time before.
 Deadline Together::patience() const {
-  return Deadline::after_seconds(2 * timeout_s_ + kSlower * slowest_s_);
+  return Deadline::after_seconds(2 * timeout_s() + kSlower * slowest_s_);
 }
 
 template <class T>
@@ -87,18 +113,47 @@ Result<T> Together::of_whole(Result<T> result) {
 }
 
 Result<std::vector<Bytes>> Together::gather(ByteView mine) {
-  COLL_TRY(group_.barrier(Deadline::after_seconds(timeout_s_)));
+  COLL_TRY(own().barrier(deadline()));
   return of_whole(whole_.gather_blobs(mine, patience()));
 }
 
-Status Together::barrier() {
+Status Together::meet() {
   COLL_ASSIGN([[maybe_unused]] const auto blobs, gather({}));
   return of_whole(at_once_());
 }
 
+std::unique_ptr<Barrier> Together::barrier(runtime::Stream&) {
+  struct OfAllGroups : Barrier {
+    explicit OfAllGroups(Together& all) : together(all) {}
+    Status operator()() override { return together.meet(); }
+    Together& together;
+  };
+  return std::make_unique<OfAllGroups>(*this);
+}
+
+Status Together::agree(const std::vector<uint64_t>& sizes, std::vector<uint64_t>& able,
+                       std::map<uint64_t, Error>& refused) {
+  Bytes serves(sizes.size(), 0);
+  for (size_t i = 0; i < sizes.size(); ++i)
+    serves[i] = std::find(able.begin(), able.end(), sizes[i]) != able.end();
+  COLL_ASSIGN(const auto all, gather(serves));
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].size() != sizes.size())
+      return Error(ErrorCode::defect, "what a rank can serve has the wrong length");
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (all[rank][i] != 0 || std::erase(able, sizes[i]) == 0) continue;
+      // Without its ranks: what a run says counts within its own group (told()).
+      refused.insert_or_assign(
+          sizes[i], Error(ErrorCode::usage,
+                          format("group {} cannot serve it", group_of(groups_, int(rank)))));
+    }
+  }
+  return {};
+}
+
 Status Together::probe(Timed& timed, int operations) {
   const int64_t from = now_ns();
-  slowest_s_ = timeout_s_ / kSlower;  // it may take all of that
+  slowest_s_ = timeout_s() / kSlower;  // it may take all of that
   COLL_TRY(timed.enqueue());
   COLL_TRY(timed.wait());
   const double took_s = base::seconds_since(from);
@@ -119,7 +174,7 @@ Status Together::hand_over() {
   writer.put(uint32_t(records.size()));
   for (const std::string& record : records) writer.put_string(record);
   COLL_ASSIGN(const auto all, gather(writer.bytes()));
-  if (whole_.rank() != 0 && !out_.every_rank) return {};
+  if (whole_.rank() != 0 && !out().every_rank) return {};
   struct OfGroup {
     std::vector<BenchRow> rows;
     std::vector<DataFault> faults;
@@ -149,11 +204,11 @@ Status Together::hand_over() {
       if (continued_ != nullptr && groups_[g].size() < continued_->groups[g].size())
         row.ranks = row.group_ranks;
       row.slowest_group = groups.size() > 1 && &groups[g] == &*slowest;
-      COLL_TRY(out_.on(std::move(row)));
+      COLL_TRY(out().on(std::move(row)));
     }
     for (DataFault& fault : groups[g].faults) {
       fault.message = format("{}: {}", group_name(int(g), groups_[g]), fault.message);
-      COLL_TRY(out_.on(std::move(fault)));
+      COLL_TRY(out().on(std::move(fault)));
     }
   }
   return {};
@@ -276,7 +331,7 @@ Status GroupRun::run() {
 
 Status GroupRun::run_in(runtime::Communicator& group, const Groups& groups) {
   Together together(whole_, group, groups, out_, op_timeout(spec_), continued_);
-  Status ran = BenchRun(spec_, group, out_, nullptr, &together, continued_).run();
+  Status ran = BenchRun(spec_, together, nullptr, continued_).run();
   if (ran) {
     ran = group.finalize(Deadline::after_seconds(kGroupFinishSeconds));
     if (ran) return ran;
