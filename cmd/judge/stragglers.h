@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cmd/judge/finding.h"
-#include "cmd/measure/waits.h"
+#include "cmd/measure/bench.h"
 
 namespace collctl::cmd {
 

@@ -15,7 +15,6 @@
 #include "cmd/cli/bind.h"
 #include "cmd/measure/groups.h"
 #include "cmd/measure/task.h"
-#include "cmd/measure/waits.h"
 #include "cmd/verify/bench_op.h"
 #include "cmd/verify/buffer_shape.h"
 #include "cmd/verify/fault.h"
@@ -234,6 +233,26 @@ struct BusyHost {  // others than the ranks had its processors during the run
   Host host;
   std::string why;
   bool own_limit = false;  // nothing but its own cgroup's quota: the host's fault, no excuse
+};
+// --stragglers: how a rank's time went while operations were timed: whom it waited for, and when it
+// did not wait because the others waited for it. Counted by the works and kernels themselves
+// (kernels/contract/waits.h) and by the network's links.
+struct PeerWaits {
+  int peer = 0;
+  double recv_us = 0;      // waited for its data
+  double send_us = 0;      // waited for it, or the network, to take data
+  double carrying_us = 0;  // the network carried data to it
+  uint64_t waits = 0;
+};
+struct RankWaits {
+  int rank = 0;
+  Host host;
+  double elapsed_us = 0;  // in timed operations
+  double waited_us = 0;   // of it
+  double away_us = 0;     // of the rest: without a processor although it could have gone on
+  std::vector<PeerWaits> peers;
+  // What it took for itself while the others may have waited for it.
+  double own_us() const { return elapsed_us > waited_us ? elapsed_us - waited_us : 0; }
 };
 struct LeftOut {  // a variant of another library that could not be measured
   std::string variant, reason;

@@ -32,15 +32,6 @@ bool gpus_are_shared(const std::vector<transport::PeerInfo>& peers) {
   return false;
 }
 
-// What one rank says.
-struct RankClosing {
-  static constexpr const char* kRecord = "end of a rank";
-  std::string clocks, bus_id;
-  std::optional<StartCost> own_cost, other_cost;
-  base::HostLoad before, after;
-  std::optional<RankWaits> waits;
-};
-
 void load_fields(Record& io, base::HostLoad& load) {
   io.field("at_ns", load.at_ns);
   io.field("processors", load.processors);
@@ -49,16 +40,6 @@ void load_fields(Record& io, base::HostLoad& load) {
   io.field("own_s", load.own_s);
   io.field("throttled_times", load.throttled_times);
   io.field("throttled_s", load.throttled_s);
-}
-
-void fields(Record& io, RankClosing& rank) {
-  io.field("clocks", rank.clocks, kMostText);
-  io.field("bus_id", rank.bus_id, kMostText);
-  io.unless_empty("own_cost", rank.own_cost);
-  io.unless_empty("other_cost", rank.other_cost);
-  load_fields(io, rank.before);
-  load_fields(io, rank.after);
-  io.unless_empty("waits", rank.waits);
 }
 
 // The ranks of one host: any of them saw all of it; each process knows what it took itself.
@@ -70,6 +51,16 @@ struct HostWatch {
 };
 
 }  // namespace
+
+static void fields(Record& io, RankClosing& rank) {
+  io.field("clocks", rank.clocks, kMostText);
+  io.field("bus_id", rank.bus_id, kMostText);
+  io.unless_empty("own_cost", rank.own_cost);
+  io.unless_empty("other_cost", rank.other_cost);
+  load_fields(io, rank.before);
+  load_fields(io, rank.after);
+  io.unless_empty("waits", rank.waits);
+}
 
 std::string busy_reason(const base::HostLoad& before, const base::HostLoad& after, int ranks,
                         double ranks_s) {
@@ -95,25 +86,19 @@ std::string busy_reason(const base::HostLoad& before, const base::HostLoad& afte
   return why;
 }
 
-Status send_closing(const ClosingFacts& mine, BenchClosing closing,
-                    runtime::Communicator& communicator, BenchOut& out, Deadline deadline) {
+Status send_closing(RankClosing mine, BenchClosing closing, runtime::Communicator& communicator,
+                    BenchOut& out, Deadline deadline) {
   const auto device = communicator.device();
-  RankClosing said{.clocks = mine.clocks.substr(0, kMostText),
-                   .bus_id = device ? device->facts().bus_id : "",
-                   .own_cost = mine.own_cost,
-                   .other_cost = mine.other_cost,
-                   .before = mine.load_before,
-                   .after = mine.load_after,
-                   .waits = {}};
-  if (mine.waits != nullptr) said.waits = mine.waits->sum();
-  COLL_ASSIGN(const std::vector<Bytes> all, communicator.gather_blobs(encoded(said), deadline));
+  mine.clocks.resize(std::min(mine.clocks.size(), kMostText));
+  if (device) mine.bus_id = device->facts().bus_id;
+  COLL_ASSIGN(const std::vector<Bytes> all, communicator.gather_blobs(encoded(mine), deadline));
   if (communicator.rank() != 0 && !out.every_rank) return {};
   const auto& peers = communicator.peers();
   closing.costs = true;
   std::map<uint64_t, HostWatch> watches;
   for (size_t rank = 0; rank < all.size(); ++rank) {
     auto one = decoded<RankClosing>(all[rank]);
-    if (!one || one->waits.has_value() != (mine.waits != nullptr))
+    if (!one || one->waits.has_value() != mine.waits.has_value())
       return Error{ErrorCode::defect, format("what rank {} says at the end is cut short", rank)};
     if (one->waits) {
       closing.waits.push_back(std::move(*one->waits));

@@ -11,6 +11,7 @@
 #include "cmd/measure/run.h"
 #include "cmd/measure/soak.h"
 #include "cmd/measure/together.h"
+#include "cmd/measure/versus.h"
 #include "runtime/communicator/members.h"
 
 namespace collctl::cmd {

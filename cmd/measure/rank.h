@@ -3,10 +3,11 @@
 #include <functional>
 
 #include "cmd/measure/bench.h"
-#include "cmd/measure/start_cost.h"
 #include "runtime/communicator/communicator.h"
 
 namespace collctl::cmd {
+
+class CostWatch;
 
 // What settings and sink say to every communicator.
 runtime::CommOptions comm_options(const RankSettings& settings, TaskSink& sink);

@@ -9,6 +9,7 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "cmd/measure/closing.h"
 #include "cmd/measure/header.h"
 #include "cmd/text/sizes.h"
 #include "cmd/verify/diagnose.h"
@@ -47,11 +48,8 @@ BenchRun::BenchRun(const BenchSpec& spec, Everyone& everyone, CostWatch* own_cos
       until_(base::knob_text(base::KnobId::until)),
       memory_(communicator_),
       stream_(communicator_),
-      cost_watch_(own_cost) {
-  if (const auto device = communicator_.device()) clocks_.emplace(device->facts().bus_id);
-  if (spec.stragglers) waits_.emplace(communicator_);
-  if (spec.trace) trace_.emplace(communicator_);
-}
+      own_cost_(own_cost),
+      observers_(observers_of(spec, everyone)) {}
 
 const DataOracle& BenchRun::oracle(const RowKey& key) {
   const DataKind kind{key.type, has_op(key.collective), key.op, communicator_.size()};
@@ -63,10 +61,15 @@ const DataOracle& BenchRun::oracle(const RowKey& key) {
 Status BenchRun::run() {
   COLL_ASSIGN(const MeasuredRows rows, MeasuredRows::make(spec_, communicator_.size(), continued_));
   COLL_TRY(memory_.reserve(spec_, rows.sizes().back(), everyone_.whole(), everyone_.deadline()));
-  if (!spec_.versus.empty()) COLL_TRY(set_up_versus(rows.sizes()));
-  HeaderFacts facts{.versus = versus_ ? versus_->name() + ": " + versus_->variants() : "",
-                    .clocks = clocks_ ? clocks_->at_first() : "",
-                    .window_bytes = memory_.windows().bytes()};
+  if (!spec_.versus.empty()) {
+    COLL_ASSIGN(auto versus,
+                start_versus(spec_, everyone_, rows.sizes(), memory_, stream_, own_cost_));
+    versus_ = versus.get();
+    observers_.push_back(std::move(versus));
+  }
+  HeaderFacts facts;
+  facts.window_bytes = memory_.windows().bytes();
+  for (const auto& observer : observers_) observer->tell(facts);
   everyone_.tell(facts);
   COLL_TRY(everyone_.meet());  // buffers may take long to make
   if (!continued_)
@@ -75,7 +78,11 @@ Status BenchRun::run() {
   everyone_.out().task.phase(everyone_.whole().rank(), "measure");
   const base::HostLoad load_before = base::host_load();
   for (const RowSeries& series : rows.series()) COLL_TRY(this->series(rows, series));
-  COLL_TRY(say_at_the_end(load_before));
+  RankClosing mine{.before = load_before, .after = base::host_load()};
+  BenchClosing closing;
+  for (const auto& observer : observers_) COLL_TRY(observer->closing(mine, closing));
+  COLL_TRY(send_closing(std::move(mine), std::move(closing), everyone_.whole(), everyone_.out(),
+                        everyone_.deadline()));
   return memory_.windows().give_back(everyone_.deadline());
 }
 
@@ -90,7 +97,7 @@ Status BenchRun::series(const MeasuredRows& rows, const RowSeries& series) {
       COLL_TRY(communicator_.set_choices(algorithm, protocol, spec_.channels));
       barrier_->refresh();
       std::erase_if(able, [&](uint64_t asked) {
-        Status serves = plans(rows.key(series, asked));
+        auto serves = plans_of(rows.key(series, asked));
         if (!serves) refused.insert_or_assign(asked, std::move(serves.error()));
         return !serves;
       });
@@ -108,24 +115,6 @@ Status BenchRun::series(const MeasuredRows& rows, const RowSeries& series) {
   for (const auto& [asked, why] : refused)
     if (served.count(asked) == 0) return why;
   return {};
-}
-
-// Whether the choices in force serve a size; all ranks find the same.
-Status BenchRun::plans(const RowKey& key) {
-  const Place place = place_of(communicator_, key);
-  auto plans = plans_of(submissions_for(key, place, memory_.of(key, false)));
-  if (!plans) return std::move(plans.error());
-  return {};
-}
-
-Result<std::vector<runtime::Plan>> BenchRun::plans_of(
-    std::span<const Submission> submissions) const {
-  std::vector<runtime::Plan> plans;
-  for (const Submission& submission : submissions) {
-    COLL_ASSIGN(runtime::Plan plan, communicator_.plan_for(submission));
-    plans.push_back(std::move(plan));
-  }
-  return plans;
 }
 
 Status BenchRun::row(const RowToMeasure& row) {
@@ -198,17 +187,17 @@ Status BenchRun::time(const RowToMeasure& row, const RunBuffers& buffers, Half& 
   COLL_TRY(everyone_.probe(*own, each_turn * (spec_.sync_each ? 2 : 1)));
   COLL_ASSIGN(half.warmed, warm_up(*own));
   for (int turn = 0; turn < turns; ++turn) {
-    const std::unique_ptr<Timed> noted =
-        trace_ ? trace_->around(*own, warmups[0], turn * options.iterations,
-                                buffers.input == buffers.output)
-               : nullptr;
-    Timed& ours = noted ? *noted : *own;
     for (size_t i = 0; i <= others.size(); ++i) {
-      Timed& timed = i == 0 ? ours : *others[i - 1].timed;
+      Observer::Block block{.timed = i == 0 ? own.get() : others[i - 1].timed.get(),
+                            .warmup = warmups[i],
+                            .first = turn * options.iterations,
+                            .in_place = buffers.input == buffers.output};
       options.warmup = warmups[i];
-      if (waits_ && i == 0) COLL_TRY(waits_->begin());
-      COLL_ASSIGN(Samples samples, measure(timed, *barrier_, options));
-      if (waits_ && i == 0) COLL_TRY(waits_->end());
+      for (const auto& observer : observers_)
+        if (i == 0) COLL_TRY(observer->before(block));
+      COLL_ASSIGN(Samples samples, measure(*block.timed, *barrier_, options));
+      for (const auto& observer : observers_)
+        if (i == 0) COLL_TRY(observer->after());
       half.samples[i].push_back(std::move(samples));
     }
     // What takes long, on a network that loses packets or beside strangers, is not repeated.
@@ -218,7 +207,7 @@ Status BenchRun::time(const RowToMeasure& row, const RunBuffers& buffers, Half& 
     }
     for (int& warmup : warmups) warmup = std::min(warmup, 1);
     if (versus_ && !communicator_.device()) COLL_TRY(settle(half, warmups));
-    if (clocks_) clocks_->look();  // while the GPU is still as it was
+    for (const auto& observer : observers_) observer->turn_over();
   }
   return {};
 }
@@ -339,27 +328,15 @@ Status BenchRun::report_row(const RowKey& key, const Half& out_of_place, const H
     }
     COLL_TRY(everyone_.row_out().on(row));
   }
-  if (trace_) COLL_TRY(report_trace());
+  for (const auto& observer : observers_) COLL_TRY(observer->row_over());
   if (wrong[0] != 0) COLL_TRY(explain(key, false, out_of_place.check));
   if (wrong[1] != 0) COLL_TRY(explain(key, true, in_place.check));
   return everyone_.hand_over();
 }
 
-Status BenchRun::report_trace() {
-  COLL_ASSIGN(const std::vector<Bytes> all,
-              communicator_.gather_blobs(encoded(trace_->take()), everyone_.deadline()));
-  if (communicator_.rank() != 0) return {};
-  std::vector<RankTrace> ranks;
-  std::vector<uint64_t> hosts;
-  for (const Bytes& blob : all) {
-    auto trace = decoded<RankTrace>(blob);
-    if (!trace) return Error{ErrorCode::defect, "a rank's trace has the wrong length"};
-    ranks.push_back(std::move(*trace));
-  }
-  for (const transport::PeerInfo& peer : communicator_.peers()) hosts.push_back(peer.host_hash);
-  if (trace_origin_ns_ == 0 && !ranks[0].operations.empty())
-    trace_origin_ns_ = ranks[0].operations[0].start_ns;
-  return everyone_.row_out().on(merged_trace(ranks, hosts, trace_origin_ns_));
+Result<std::vector<runtime::Plan>> BenchRun::plans_of(const RowKey& key) {
+  const Place place = place_of(communicator_, key);
+  return cmd::plans_of(communicator_, submissions_for(key, place, memory_.of(key, false)));
 }
 
 // The row without its times: what ran.
@@ -378,9 +355,7 @@ Result<BenchRow> BenchRun::described(const RowKey& key) {
                .in_place = {},
                .expected = {},
                .number = number_};
-  const Place place = place_of(communicator_, key);
-  COLL_ASSIGN(const std::vector<runtime::Plan> plans,
-              plans_of(submissions_for(key, place, memory_.of(key, false))));
+  COLL_ASSIGN(const std::vector<runtime::Plan> plans, plans_of(key));
   const auto [expected_us, largest] = planned_steps(plans);
   if (largest == nullptr) return row;
   row.algorithm = kernels::name_of(largest->algorithm);

@@ -11,12 +11,9 @@
 #include "base/host_limits.h"
 #include "cmd/measure/bench.h"
 #include "cmd/measure/buffers.h"
-#include "cmd/measure/gpu_clocks.h"
 #include "cmd/measure/rows.h"
-#include "cmd/measure/start_cost.h"
 #include "cmd/measure/timing.h"
 #include "cmd/measure/together.h"
-#include "cmd/measure/trace.h"
 #include "cmd/measure/versus.h"
 #include "cmd/verify/data_check.h"
 #include "runtime/communicator/communicator.h"
@@ -43,21 +40,18 @@ class BenchRun {
   // By series, turn and rank.
   using AllSamples = std::vector<std::vector<std::vector<Samples>>>;
 
-  Status set_up_versus(const std::vector<uint64_t>& sizes);
-  Status say_at_the_end(const base::HostLoad& load_before);
   Status series(const MeasuredRows& rows, const RowSeries& series);
-  Status plans(const RowKey& key);
   Status row(const RowToMeasure& row);
   Result<bool> again();
   Result<Half> half(const RowToMeasure& row, bool in_place);
   Status report_row(const RowKey& key, const Half& out_of_place, const Half& in_place);
-  Status report_trace();
   Status explain(const RowKey& key, bool in_place, const CheckResult& check);
   Status time(const RowToMeasure& row, const RunBuffers& buffers, Half& half);
   Status check(const RowKey& key, const RunBuffers& buffers, Half& half);
   Status prepare(const RowKey& key, const RunBuffers& buffers);
   Timing merged(const RowKey& key, const Half& half, const AllSamples& all) const;
-  Result<std::vector<runtime::Plan>> plans_of(std::span<const Submission> submissions) const;
+  // By the choices in force. Error: they cannot serve it.
+  Result<std::vector<runtime::Plan>> plans_of(const RowKey& key);
   Result<BenchRow> described(const RowKey& key);
   int turns(const RowToMeasure& row) const;
   Result<uint64_t> warm_up(Timed& timed);
@@ -75,13 +69,9 @@ class BenchRun {
   // Behind what its kernels use: it goes first, and waits for them.
   runtime::Stream stream_;
   std::unique_ptr<Barrier> barrier_;
-  std::unique_ptr<Versus> versus_;  // null: nothing to compare with
-  CostWatch* cost_watch_;
-  std::optional<StartCost> own_cost_;
-  std::optional<ClockWatch> clocks_;  // GPU ranks
-  std::optional<WaitWatch> waits_;    // with --stragglers
-  std::optional<TraceWatch> trace_;   // with --trace
-  int64_t trace_origin_ns_ = 0;       // rank 0's first operation
+  CostWatch* const own_cost_;
+  Observers observers_;
+  Versus* versus_ = nullptr;  // of them; null: nothing to compare with
   std::unique_ptr<DataOracle> oracle_;
   uint64_t number_ = 0;  // of the row, whatever else can be served
   int explained_ = 0;    // wrong rows so far; the same on all ranks

@@ -41,6 +41,16 @@ Status launch(Communicator& communicator, Stream& stream, std::span<const Operat
   return communicator.start_all(operations, stream, how);
 }
 
+Result<std::vector<runtime::Plan>> plans_of(Communicator& communicator,
+                                            std::span<const Submission> submissions) {
+  std::vector<runtime::Plan> plans;
+  for (const Submission& submission : submissions) {
+    COLL_ASSIGN(runtime::Plan plan, communicator.plan_for(submission));
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
 double slowest_seconds(uint64_t bytes) {
   // A slow network's share, and many GiB at most so long.
   constexpr double kBytesPerSecond = 10e6, kLeast = 0.01, kMost = 5;

@@ -51,6 +51,9 @@ Result<std::unique_ptr<Timed>> own_timed(runtime::Communicator& communicator,
                                          std::span<const Submission> submissions,
                                          const OwnTimedOptions& options);
 
+// Of each submission. Error: the choices in force cannot serve it; all ranks find the same.
+Result<std::vector<runtime::Plan>> plans_of(runtime::Communicator& communicator,
+                                            std::span<const Submission> submissions);
 // One operation, or a group as one submission. Ranks that compute on the host do it in the caller's
 // thread.
 runtime::Communicator::Launch launch_mode(const runtime::Communicator& communicator);

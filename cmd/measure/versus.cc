@@ -6,7 +6,6 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/log.h"
-#include "cmd/measure/start_cost.h"
 #include "cmd/measure/versus_nccl.h"
 
 namespace collctl::cmd {
@@ -30,6 +29,7 @@ namespace {
 
 class NcclVersus : public Versus {
  public:
+  using Versus::Versus;
   static Result<std::unique_ptr<Versus>> make(const Options& options,
                                               runtime::Communicator& communicator,
                                               const VersusRow& first);
@@ -201,7 +201,7 @@ bool has_buffers(NcclBuffers kind, int version) {
 Result<std::unique_ptr<Versus>> NcclVersus::make(const Options& options,
                                                  runtime::Communicator& communicator,
                                                  const VersusRow& first) {
-  std::unique_ptr<NcclVersus> made(new NcclVersus());
+  std::unique_ptr<NcclVersus> made(new NcclVersus(communicator));
   made->state_.reset(new State{options, communicator, {}, 0, "", {}, {}, {}, {}});
   State& state = *made->state_;
   const Nccl& table = nccl();

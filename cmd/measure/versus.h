@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "cmd/measure/bench.h"
+#include "cmd/measure/buffers.h"
+#include "cmd/measure/observer.h"
 #include "cmd/measure/timed.h"
 #include "cmd/verify/row.h"
 
@@ -33,14 +35,36 @@ struct VersusRow {
 
 inline constexpr const char* kMpiVariant = "default";  // its only one
 
-// Another library beside us. Made by BenchRun, used on the rank's thread.
-class Versus {
+// What making a communicator costs a rank: time, and memory of its GPU. Ours and another library's
+// are watched in the same way. Counts from its making, and not between pause() and resume(), which
+// is for what would be there anyway. Memory is what is free on the whole GPU: others that use it at
+// the same time are counted. On the rank's thread.
+class CostWatch {
  public:
+  explicit CostWatch(transport::DevicePointer device);
+  void pause();
+  void resume();
+  // The first result is there; paused then. buffer_bytes is left to the caller.
+  StartCost done();
+
+ private:
+  transport::DevicePointer device_;
+  bool running_ = false, known_ = true;
+  int64_t since_ns_ = 0, counted_ns_ = 0;
+  uint64_t free_ = 0;
+  int64_t taken_ = 0;
+};
+
+// Another library beside us. Made by BenchRun, used on the rank's thread.
+class Versus : public Observer {
+ public:
+  explicit Versus(runtime::Communicator& communicator) : communicator_(communicator) {}
+  void tell(HeaderFacts& facts) const override { facts.versus = name() + ": " + variants(); }
+  Status closing(RankClosing& mine, BenchClosing& all) override;
   struct Options {
     std::vector<std::string> variants;
     double timeout_s = 30;
   };
-  virtual ~Versus() = default;
   virtual const std::string& name() const = 0;  // "nccl 2.28.9"
   virtual std::string variants() const = 0;     // "default, ring"
   // How a row is timed by each variant that serves it; the same ones on all ranks. Collective:
@@ -55,6 +79,15 @@ class Versus {
     StartCost cost;
   };
   virtual Result<std::optional<Cost>> close() = 0;
+
+ protected:
+  runtime::Communicator& communicator_;  // ours
+
+ private:
+  friend Result<std::unique_ptr<Versus>> start_versus(const BenchSpec&, Everyone&,
+                                                      const std::vector<uint64_t>& sizes,
+                                                      RowMemory&, runtime::Stream&, CostWatch*);
+  std::optional<StartCost> own_cost_;
 };
 
 // NCCL, on GPU ranks. A variant that it refuses is left out from then on, with the reason; the
@@ -68,5 +101,10 @@ Result<std::unique_ptr<Versus>> versus_nccl(const Versus::Options& options,
 // unavailable: it was not begun.
 Result<std::unique_ptr<Versus>> versus_mpi(const Versus::Options& options,
                                            runtime::Communicator& communicator);
+// Whichever the spec names. Collective. `own_cost`: counts since before the communicator was made,
+// paused, and is watched to the end of our first collective; null: nobody wants to know.
+Result<std::unique_ptr<Versus>> start_versus(const BenchSpec& spec, Everyone& everyone,
+                                             const std::vector<uint64_t>& sizes, RowMemory& memory,
+                                             runtime::Stream& stream, CostWatch* own_cost);
 
 }  // namespace collctl::cmd
