@@ -64,7 +64,6 @@ class RowMemory {
   // Where a row lies in them.
   RunBuffers of(const RowKey& key, bool in_place);
   BenchWindows& windows() { return windows_; }
-  bool on_gpu() const { return blocks_ != nullptr; }
 
  private:
   runtime::Communicator& communicator_;
