@@ -14,10 +14,12 @@ namespace {
 class Collected : public BenchSink {
  public:
   Collected(const CheckRun& run, std::string what) : run_(run), what_(std::move(what)) {}
-  void header(const BenchHeader& header) override { report.header = header; }
-  void row(const BenchRow& row) override { report.rows.push_back(row); }
-  void closing(const BenchClosing& closing) override { report.closing = closing; }
-  void fault(const DataFault& fault) override { report.faults.push_back(fault); }
+  void on(BenchRecord record) override {
+    if (auto* header = std::get_if<BenchHeader>(&record)) report.header = std::move(*header);
+    if (auto* row = std::get_if<BenchRow>(&record)) report.rows.push_back(std::move(*row));
+    if (auto* closing = std::get_if<BenchClosing>(&record)) report.closing = std::move(*closing);
+    if (auto* fault = std::get_if<DataFault>(&record)) report.faults.push_back(std::move(*fault));
+  }
   void progress(const std::string& text) override { run_.progress(what_ + ", " + text); }
   void phase(int, const std::string&) override {}
   BenchReport report;

@@ -268,25 +268,18 @@ struct BenchClosing {
   StartCost own_cost, other_cost;
 };
 
-// Where a measurement's results go in the launcher's process: what comes as a record is delivered
-// as what it says.
-class BenchSink : public TaskSink {
- public:
-  virtual void header(const BenchHeader& header) = 0;
-  virtual void row(const BenchRow& row) = 0;
-  virtual void closing(const BenchClosing& closing) = 0;  // after the last row
-  virtual void fault(const DataFault& fault) = 0;
-  virtual void trace(const BenchTrace&) {}  // with --trace: of the row before
-  Status record(const std::string& json) final;
-};
-
 // A record of a measurement. As text it is a JSON object with a "record" field: header, row,
 // closing, fault, trace.
 using BenchRecord = std::variant<BenchHeader, BenchRow, BenchClosing, DataFault, BenchTrace>;
 std::string encode_record(const BenchRecord& record);
 Result<BenchRecord> decode_record(const std::string& text);
-// Calls the sink with what the text holds; malformed text is an error.
-Status deliver_record(const std::string& text, BenchSink& sink);
+// Where they go in the launcher's process: a header, with each row its trace, faults, and after the
+// last row the closing.
+class BenchSink : public TaskSink {
+ public:
+  virtual void on(BenchRecord record) = 0;
+  Status record(const std::string& json) final;
+};
 // A rank's own end of that: its records go where `on` puts them, what is for people to the task.
 struct BenchOut {
   TaskSink& task;

@@ -1,6 +1,7 @@
 // The JSON forms of bench records (cmd/measure/bench.h): what travels between the launcher's
 // process and the ranks.
 #include <algorithm>
+#include <utility>
 
 #include "base/format.h"
 #include "cmd/measure/fields.h"
@@ -306,22 +307,10 @@ Result<BenchRecord> decode_record(const std::string& text) {
   return record;
 }
 
-Status deliver_record(const std::string& text, BenchSink& sink) {
-  struct Deliver {
-    BenchSink& sink;
-    void operator()(const BenchHeader& header) const { sink.header(header); }
-    void operator()(const BenchRow& row) const { sink.row(row); }
-    void operator()(const BenchClosing& closing) const { sink.closing(closing); }
-    void operator()(const DataFault& fault) const { sink.fault(fault); }
-    void operator()(const BenchTrace& trace) const { sink.trace(trace); }
-  };
-  COLL_ASSIGN(const BenchRecord record, decode_record(text));
-  std::visit(Deliver{sink}, record);
-  return {};
-}
-
 Status BenchSink::record(const std::string& json) {
-  return deliver_record(json, *this);
+  COLL_ASSIGN(BenchRecord record, decode_record(json));
+  on(std::move(record));
+  return {};
 }
 
 Result<BenchHeader> read_header(const std::string& text) {

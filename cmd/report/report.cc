@@ -54,17 +54,20 @@ void Reporter::put_trace(const std::string& text) {
     trace_file_->status = append_line(trace_file_->fd.get(), output_.trace, text);
 }
 
-void Reporter::trace(const BenchTrace& trace) {
+void Reporter::on(BenchRecord record) {
   std::lock_guard lock(mutex_);
+  std::visit([this](auto& each) { take(std::move(each)); }, record);
+}
+
+void Reporter::take(const BenchTrace& trace) {
   report_.trace_left_out += trace.left_out;
   put_trace(trace_rows(report_, trace));
 }
 
-void Reporter::header(const BenchHeader& header) {
-  std::lock_guard lock(mutex_);
+void Reporter::take(BenchHeader told) {
   progress_.clear();
-  report_.header = header;
-  report_.header->launch_seconds = std::max(0., seconds_since_begin() - header.init_seconds);
+  BenchHeader& header = report_.header.emplace(std::move(told));
+  header.launch_seconds = std::max(0., seconds_since_begin() - header.init_seconds);
   if (header.device == "cuda" && !report_.spec.max_bytes_given)  // known now, of ranks on hosts
     report_.spec.max_bytes = std::max(report_.spec.min_bytes, kMostBytesOnGpus);
   if (!speaks_) return;
@@ -74,17 +77,16 @@ void Reporter::header(const BenchHeader& header) {
   if (output_.format == Format::nccl_tests) console_.out(nccl_tests_header(report_));
   if (output_.format != Format::text) return;
   if (!output_.quiet)
-    console_.out(comment_lines(text_header(*report_.header, output_.verbosity > 0),
-                               size_t(console_.out_width())));
+    console_.out(
+        comment_lines(text_header(header, output_.verbosity > 0), size_t(console_.out_width())));
   if (report_.spec.soak) return;
   table_.emplace(report_.spec, header.ranks,
                  output_.wide ? TextTable::kWide : console_.out_width());
   console_.out(table_->titles());
 }
 
-void Reporter::row(const BenchRow& row) {
-  std::lock_guard lock(mutex_);
-  report_.rows.push_back(row);
+void Reporter::take(BenchRow told) {
+  const BenchRow& row = report_.rows.emplace_back(std::move(told));
   if (!speaks_) return;
   put_line(jsonl_row(report_, row));
   if (output_.format == Format::csv) console_.out(csv_row(report_, row));
@@ -92,9 +94,8 @@ void Reporter::row(const BenchRow& row) {
   if (table_) console_.out(table_->row(row));
 }
 
-void Reporter::closing(const BenchClosing& closing) {
-  std::lock_guard lock(mutex_);
-  report_.closing = closing;
+void Reporter::take(BenchClosing closing) {
+  report_.closing = std::move(closing);
   put_line(jsonl_closing(report_));
 }
 
@@ -103,10 +104,9 @@ void Reporter::progress(const std::string& text) {
   progress_.text(text);
 }
 
-void Reporter::fault(const DataFault& fault) {
-  std::lock_guard lock(mutex_);
-  report_.faults.push_back(fault);
+void Reporter::take(DataFault fault) {
   put_line(jsonl_fault(fault));
+  report_.faults.push_back(std::move(fault));
 }
 
 uint64_t Reporter::done() const {

@@ -115,12 +115,8 @@ class Reporter : public BenchSink {
  public:
   // `speaks`: this process writes the results (rank 0 of an adopted job, and every launcher).
   Reporter(Console& console, OutputOptions output, BenchSpec spec, bool speaks);
-  void header(const BenchHeader& header) override;
-  void row(const BenchRow& row) override;
-  void closing(const BenchClosing& closing) override;
+  void on(BenchRecord record) override;
   void progress(const std::string& text) override;
-  void fault(const DataFault& fault) override;
-  void trace(const BenchTrace& trace) override;
   void phase(int rank, const std::string& name) override;
   uint64_t done() const override;
   std::vector<std::vector<int>> groups() const override;
@@ -136,6 +132,11 @@ class Reporter : public BenchSink {
     base::Fd fd;
     Status status;  // of the first write that failed
   };
+  void take(BenchHeader header);
+  void take(BenchRow row);
+  void take(BenchClosing closing);
+  void take(DataFault fault);
+  void take(const BenchTrace& trace);
   bool is_whole(uint64_t number) const;
   void put_line(const std::string& line);
   void put_trace(const std::string& text);

@@ -168,23 +168,24 @@ TEST_CASE("what a run prints and writes is as it was", "[golden]") {
   const std::vector<std::string> records{"json", "jsonl", "csv"};
 
   Fed gpus{.feed = [](Reporter& to) {
-    to.header(gpu_header());
+    to.on(gpu_header());
     for (BenchRow each : {expected_row(1 << 20, 40, 39.3), expected_row(1 << 21, 60, 52.4)}) {
       each.tuned = RowTuned{true, "Ring/LL, 2 channels", "tree", "ll128", 4, 44};
       each.out_of_place.versus = {{"nccl 2.28.9", "ring", each.out_of_place.time_us * 1.25},
                                   {"nccl 2.28.9", "default", each.out_of_place.time_us * 1.5}};
       each.in_place.versus = {{"nccl 2.28.9", "default", each.in_place.time_us * 0.5}};
-      to.row(each);
+      to.on(each);
     }
-    to.closing({.busy = {{{HostId{1}, "node02"}, "other processes took 3 of 64 cores"}},
-                .throttled = {{{HostId{1}, "node02"}, "0000:20:00.0", 3, 1, "heat, 1200 MHz"}},
-                .left_out = {{"symmetric", "no window"}},
-                .waits = {},
-                .other = "nccl 2.28.9",
-                .other_variant = "default",
-                .costs = true,
-                .own_cost = {0.5, 1 << 20, 2 << 20},
-                .other_cost = {1.5, 3 << 20, 4 << 20}});
+    to.on(
+        BenchClosing{.busy = {{{HostId{1}, "node02"}, "other processes took 3 of 64 cores"}},
+                     .throttled = {{{HostId{1}, "node02"}, "0000:20:00.0", 3, 1, "heat, 1200 MHz"}},
+                     .left_out = {{"symmetric", "no window"}},
+                     .waits = {},
+                     .other = "nccl 2.28.9",
+                     .other_variant = "default",
+                     .costs = true,
+                     .own_cost = {0.5, 1 << 20, 2 << 20},
+                     .other_cost = {1.5, 3 << 20, 4 << 20}});
   }};
   gpus.spec.versus = {"default", "ring"};
   gpus.spec.max_bytes_given = true;
@@ -193,11 +194,11 @@ TEST_CASE("what a run prints and writes is as it was", "[golden]") {
   Fed messages{.feed = [](Reporter& to) {
     BenchHeader header = header_of(2);
     header.collective = SendPattern::next;
-    to.header(header);
+    to.on(header);
     for (BenchRow each : {row(1024, 12, 0.0831), row(2048, 6.6, 0.31)}) {
       each.has_op = false;
       each.in_place = {};
-      to.row(each);
+      to.on(each);
     }
   }};
   messages.spec.collective = SendPattern::next;
@@ -213,7 +214,7 @@ TEST_CASE("what a run prints and writes is as it was", "[golden]") {
     BenchHeader header = two_hosts();
     header.split = "host";
     header.groups = {{{0, 1}, {"node01"}}, {{2, 3}, {"node02"}}};
-    to.header(header);
+    to.on(header);
     for (uint64_t number = 0; number < 2; ++number)
       for (const int group : {0, 1}) {
         BenchRow each = expected_row(1024u << number, 10 + group, 0.2);
@@ -221,15 +222,15 @@ TEST_CASE("what a run prints and writes is as it was", "[golden]") {
         each.group = group;
         each.group_ranks = 2;
         each.slowest_group = group == 1;
-        to.row(each);
+        to.on(each);
       }
   }};
   split.spec.split = *parse_split("host");
   hold(goldens, "split", split, records);
 
   Fed shrunk{.feed = [](Reporter& to) {
-    to.header(two_hosts());
-    to.row(expected_row(1024, 10, 0.2));
+    to.on(two_hosts());
+    to.on(expected_row(1024, 10, 0.2));
     to.shrunk({.lost = {{.ranks = {2, 3},
                          .host = {HostId{1}, "node02"},
                          .why = "the connection to node02 broke",
@@ -238,22 +239,22 @@ TEST_CASE("what a run prints and writes is as it was", "[golden]") {
     BenchRow left = expected_row(2048, 12, 0.3);
     left.number = 1;
     left.ranks = 2;
-    to.row(left);
+    to.on(left);
   }};
   hold(goldens, "shrunk", shrunk, records);
 
   Fed traced{.feed = [](Reporter& to) {
-    to.header(two_hosts());
-    to.row(expected_row(1024, 10, 0.2));
-    to.trace({.events =
-                  {{.rank = 0,
+    to.on(two_hosts());
+    to.on(expected_row(1024, 10, 0.2));
+    to.on(BenchTrace{
+        .events = {{.rank = 0,
                     .in_place = false,
                     .iteration = 0,
                     .start_us = 1,
                     .elapsed_us = 9.5,
                     .waits = {{1, 2.5, 0}, {3, 0, 0.5}}},
                    {.rank = 1, .in_place = true, .iteration = 1, .start_us = 20, .elapsed_us = 10}},
-              .left_out = 3});
+        .left_out = 3});
     RankWaits late{.rank = 3,
                    .host = {HostId{1}, "node02"},
                    .elapsed_us = 1000,
@@ -271,14 +272,14 @@ TEST_CASE("what a run prints and writes is as it was", "[golden]") {
     waits.push_back(late);
     BenchClosing closing;
     closing.waits = waits;
-    to.closing(closing);
+    to.on(closing);
   }};
   traced.spec.stragglers = traced.spec.trace = true;
   hold(goldens, "traced", traced, {"json", "jsonl", "csv", "trace"});
 
   Fed lost{.feed = [](Reporter& to) {
-    to.header(two_hosts());
-    to.row(expected_row(1024, 10, 0.2));
+    to.on(two_hosts());
+    to.on(expected_row(1024, 10, 0.2));
   }};
   lost.outcome.error = Error(ErrorCode::lost, "rank 3 (pid 4003) was ended by SIGKILL",
                              "killed by hand, or by the "
@@ -290,22 +291,22 @@ TEST_CASE("what a run prints and writes is as it was", "[golden]") {
   hold(goldens, "lost", lost, {"json", "jsonl", "csv", "html", "nccl-tests"});
 
   Fed wrong{.feed = [](Reporter& to) {
-    to.header(two_hosts());
+    to.on(two_hosts());
     BenchRow bad = expected_row(1024, 10, 0.2);
     bad.out_of_place.wrong = 2;
-    to.row(bad);
-    to.fault({.rank = 1,
-              .first_element = 7,
-              .first_byte = 28,
-              .last_byte = 35,
-              .bad_elements = 2,
-              .channel = 0,
-              .chunk = 1,
-              .step = 2,
-              .peer = 3,
-              .hops = {{3, 0}, {0, 1}},
-              .kind = "missing",
-              .message = "element 7: the contribution of rank 3 is missing"});
+    to.on(bad);
+    to.on(DataFault{.rank = 1,
+                    .first_element = 7,
+                    .first_byte = 28,
+                    .last_byte = 35,
+                    .bad_elements = 2,
+                    .channel = 0,
+                    .chunk = 1,
+                    .step = 2,
+                    .peer = 3,
+                    .hops = {{3, 0}, {0, 1}},
+                    .kind = "missing",
+                    .message = "element 7: the contribution of rank 3 is missing"});
   }};
   wrong.outcome.hosts = {
       {.host = {HostId{2}, "node03"},
@@ -320,8 +321,8 @@ TEST_CASE("what a run prints and writes is as it was", "[golden]") {
   Fed soak{.feed = [](Reporter& to) {
     BenchHeader header = header_of(4);
     header.soak = true;
-    to.header(header);
-    to.closing({});
+    to.on(header);
+    to.on(BenchClosing{});
   }};
   soak.spec.soak = true;
   soak.spec.soak_seed = 7;
@@ -331,7 +332,7 @@ TEST_CASE("what a run prints and writes is as it was", "[golden]") {
   Fed windows{.feed = [](Reporter& to) {
     BenchHeader header = header_of(4);
     header.windows = WindowsLine{1 << 20, {{0, 1}, {2, 3}}, "rank 2 does not map those of rank 0"};
-    to.header(header);
+    to.on(header);
     BenchRow each = row(1024, 10, 0.2);
     each.direct = true;
     for (Timing* t : {&each.out_of_place, &each.in_place}) {
@@ -341,7 +342,7 @@ TEST_CASE("what a run prints and writes is as it was", "[golden]") {
       t->max_us = t->time_us * 4;
       t->unsteady = true;
     }
-    to.row(each);
+    to.on(each);
   }};
   windows.spec.window = windows.spec.sync_each = true;
   windows.spec.expects = false;

@@ -23,12 +23,14 @@ struct KeepingSink : BenchSink {
   std::vector<BenchRow> rows;
   std::vector<DataFault> faults;
   std::vector<std::string> texts;
-  void header(const BenchHeader& h) override { headers.push_back(h); }
-  void row(const BenchRow& r) override { rows.push_back(r); }
   std::vector<BenchClosing> closings;
-  void closing(const BenchClosing& c) override { closings.push_back(c); }
+  void on(BenchRecord record) override {
+    if (auto* header = std::get_if<BenchHeader>(&record)) headers.push_back(*header);
+    if (auto* row = std::get_if<BenchRow>(&record)) rows.push_back(*row);
+    if (auto* fault = std::get_if<DataFault>(&record)) faults.push_back(*fault);
+    if (auto* closing = std::get_if<BenchClosing>(&record)) closings.push_back(*closing);
+  }
   void progress(const std::string& text) override { texts.push_back(text); }
-  void fault(const DataFault& f) override { faults.push_back(f); }
   void phase(int, const std::string& name) override { phases.push_back(name); }
   std::vector<std::string> phases;
 };

@@ -256,7 +256,7 @@ TEST_CASE("a spec with groups, and its rows, mean the same when read again", "[s
   row.slowest_group = true;
   row.out_of_place.measured = true;
   KeepingSink sink;
-  REQUIRE(deliver_record(encode_record(row), sink));
+  REQUIRE(sink.record(encode_record(row)));
   REQUIRE(sink.rows.size() == 1);
   CHECK(sink.rows[0].group == 2);
   CHECK(sink.rows[0].group_ranks == 3);

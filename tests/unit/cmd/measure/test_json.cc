@@ -18,12 +18,15 @@ struct Recorder : BenchSink {
   std::optional<BenchClosing> got_closing;
   std::optional<BenchTrace> got_trace;
   int calls = 0;
-  void header(const BenchHeader& h) override { got_header = h, ++calls; }
-  void row(const BenchRow& r) override { got_row = r, ++calls; }
-  void closing(const BenchClosing& c) override { got_closing = c, ++calls; }
+  void on(BenchRecord record) override {
+    ++calls;
+    if (auto* header = std::get_if<BenchHeader>(&record)) got_header = *header;
+    if (auto* row = std::get_if<BenchRow>(&record)) got_row = *row;
+    if (auto* fault = std::get_if<DataFault>(&record)) got_fault = *fault;
+    if (auto* closing = std::get_if<BenchClosing>(&record)) got_closing = *closing;
+    if (auto* trace = std::get_if<BenchTrace>(&record)) got_trace = *trace;
+  }
   void progress(const std::string&) override {}
-  void fault(const DataFault& f) override { got_fault = f, ++calls; }
-  void trace(const BenchTrace& t) override { got_trace = t, ++calls; }
   void phase(int, const std::string&) override {}
 };
 
@@ -69,7 +72,7 @@ TEST_CASE("bench json: records reach the sink", "[bench]") {
   header.note = "2 ranks share 1 core";
   header.device_reason = "--device cpu";
   header.windows = {.bytes = uint64_t(1) << 40, .teams = {{0}, {1}}, .note = "two hosts"};
-  REQUIRE(deliver_record(encode_record(header), sink).ok());
+  REQUIRE(sink.record(encode_record(header)).ok());
   REQUIRE(sink.got_header);
   CHECK(sink.got_header->hosts[0].pids == std::vector<int>{10, 11});
   CHECK(sink.got_header->links[1].via == "NET/Socket/0");
@@ -91,7 +94,7 @@ TEST_CASE("bench json: records reach the sink", "[bench]") {
   row.out_of_place.measured = true;
   row.out_of_place.time_us = 12.25;
   row.out_of_place.wrong = 5;
-  REQUIRE(deliver_record(encode_record(row), sink).ok());
+  REQUIRE(sink.record(encode_record(row)).ok());
   REQUIRE(sink.got_row);
   CHECK(encode_record(*sink.got_row) == encode_record(row));
   CHECK(sink.got_row->direct);
@@ -103,7 +106,7 @@ TEST_CASE("bench json: records reach the sink", "[bench]") {
   fault.first_byte = 4096;
   fault.kind = "missing";
   fault.message = "lacks \"1\"";
-  REQUIRE(deliver_record(encode_record(fault), sink).ok());
+  REQUIRE(sink.record(encode_record(fault)).ok());
   REQUIRE(sink.got_fault);
   CHECK(encode_record(*sink.got_fault) == encode_record(fault));
   const BenchClosing closing{
@@ -116,7 +119,7 @@ TEST_CASE("bench json: records reach the sink", "[bench]") {
       .costs = true,
       .own_cost = {0.5, 1, 2},
       .other_cost = {1.5, 3, uint64_t(1) << 40}};
-  REQUIRE(deliver_record(encode_record(closing), sink).ok());
+  REQUIRE(sink.record(encode_record(closing)).ok());
   REQUIRE(sink.got_closing);
   CHECK(encode_record(*sink.got_closing) == encode_record(closing));
   CHECK(sink.got_closing->throttled.at(0).device == 1);
@@ -147,7 +150,7 @@ TEST_CASE("bench json: no figure is left out on the way", "[bench]") {
                   .busbw_GBps = 10.5,
                   .wrong = 11,
                   .slowest_rank = 12};
-  REQUIRE(deliver_record(encode_record(row), sink).ok());
+  REQUIRE(sink.record(encode_record(row)).ok());
   const Timing& t = sink.got_row.value().in_place;
   CHECK(t.measured);
   CHECK(std::vector{t.time_us, t.fastest_us, t.mean_us, t.slowest_us, t.p50_us, t.p99_us, t.min_us,
@@ -168,7 +171,7 @@ TEST_CASE("bench json: no figure is left out on the way", "[bench]") {
                   .hops = {{10, 11}},
                   .kind = "missing",
                   .message = "m"};
-  REQUIRE(deliver_record(encode_record(fault), sink).ok());
+  REQUIRE(sink.record(encode_record(fault)).ok());
   const DataFault& f = sink.got_fault.value();
   CHECK(std::vector<uint64_t>{uint64_t(f.rank), f.first_element, f.first_byte, f.last_byte,
                               f.bad_elements, uint64_t(f.channel), f.chunk, f.step,
@@ -184,7 +187,7 @@ TEST_CASE("bench json: no figure is left out on the way", "[bench]") {
                    .elapsed_us = 4.5,
                    .waits = {{.peer = 5, .recv_us = 6.5, .send_us = 7.5}}}};
   trace.left_out = 8;
-  REQUIRE(deliver_record(encode_record(trace), sink).ok());
+  REQUIRE(sink.record(encode_record(trace)).ok());
   const TraceEvent& e = sink.got_trace.value().events.at(0);
   CHECK(std::vector<double>{double(e.rank), double(e.iteration), e.start_us, e.elapsed_us,
                             double(e.waits.at(0).peer), e.waits[0].recv_us, e.waits[0].send_us,
@@ -202,7 +205,7 @@ TEST_CASE("bench json: malformed text is an error that names the field", "[bench
         good.substr(0, good.size() / 2), std::string(100000, '['), std::string("{\"a\":\xff}"),
         "{\"a\":" + std::string(50, '[') + std::string(50, ']') + "}"}) {
     CHECK_FALSE(BenchSpec::from_json(text).ok());
-    CHECK_FALSE(deliver_record(text, sink).ok());
+    CHECK_FALSE(sink.record(text).ok());
   }
   auto message = [&](const std::string& text) {
     const auto spec = BenchSpec::from_json(text);
@@ -221,9 +224,9 @@ TEST_CASE("bench json: malformed text is an error that names the field", "[bench
   CHECK(message(with(good, "\"check\":true", "\"chick\":true")).find("'check'") !=
         std::string::npos);
   const std::string row = encode_record(BenchRow());
-  CHECK_FALSE(deliver_record(with(row, "\"wrong\":-1", "\"wrong\":\"x\""), sink).ok());
-  CHECK_FALSE(deliver_record(with(row, "\"row\"", "\"raw\""), sink).ok());
-  CHECK_FALSE(deliver_record("{}", sink).ok());
+  CHECK_FALSE(sink.record(with(row, "\"wrong\":-1", "\"wrong\":\"x\"")).ok());
+  CHECK_FALSE(sink.record(with(row, "\"row\"", "\"raw\"")).ok());
+  CHECK_FALSE(sink.record("{}").ok());
   CHECK(sink.calls == 0);
 }
 

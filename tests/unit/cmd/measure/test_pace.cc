@@ -23,9 +23,9 @@ struct TellingSink : KeepingSink {
   std::atomic<bool>* told = nullptr;  // rank 0's
   bool row_untold = false;
   void progress(const std::string&) override { begun = true; }
-  void row(const BenchRow& r) override {
-    row_untold |= told != nullptr && !*told;
-    KeepingSink::row(r);
+  void on(BenchRecord record) override {
+    row_untold |= std::holds_alternative<BenchRow>(record) && told != nullptr && !*told;
+    KeepingSink::on(std::move(record));
   }
 };
 

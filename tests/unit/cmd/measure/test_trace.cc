@@ -63,22 +63,17 @@ TEST_CASE("a rank's trace travels whole, and no bytes of a stranger are taken fo
 
 TEST_CASE("a trace travels as a record", "[cmd]") {
   struct Keeps : BenchSink {
-    void header(const BenchHeader&) override {}
-    void row(const BenchRow&) override {}
-    void closing(const BenchClosing&) override {}
-    void fault(const DataFault&) override {}
+    void on(BenchRecord record) override { kept = std::get<BenchTrace>(record); }
     void progress(const std::string&) override {}
     void phase(int, const std::string&) override {}
-    void trace(const BenchTrace& t) override { kept = t; }
     BenchTrace kept;
   } sink;
   const uint64_t hosts[] = {7, 7};
   const RankTrace ranks[] = {rank_trace(5'000, 10), rank_trace(5'003, 10)};
-  REQUIRE(deliver_record(encode_record(merged_trace(ranks, hosts, 5'000)), sink).ok());
+  REQUIRE(sink.record(encode_record(merged_trace(ranks, hosts, 5'000))).ok());
   REQUIRE(sink.kept.events.size() == 6);
   CHECK(sink.kept.events[3].start_us == 0.003);
-  CHECK_FALSE(
-      deliver_record(R"({"record":"trace","events":[{"rank":-1}],"left_out":0})", sink).ok());
+  CHECK_FALSE(sink.record(R"({"record":"trace","events":[{"rank":-1}],"left_out":0})").ok());
 }
 
 }  // namespace measure_trace_tests

@@ -122,9 +122,9 @@ Captured capture(const OutputOptions& output, const JobOutcome& outcome, Feed fe
 }
 
 inline void two_rows(Reporter& reporter) {
-  reporter.header(header_of(4));
-  reporter.row(row(8, 5, 0.01));
-  reporter.row(row(16, 5, 0.02));
+  reporter.on(header_of(4));
+  reporter.on(row(8, 5, 0.01));
+  reporter.on(row(16, 5, 0.02));
 }
 
 }  // namespace collctl::cmd::testing

@@ -16,8 +16,8 @@ Captured nccl_tests(const JobOutcome& outcome, const std::vector<BenchRow>& rows
   return capture(
       output, outcome,
       [&](Reporter& reporter) {
-        reporter.header(header);
-        for (const BenchRow& r : rows) reporter.row(r);
+        reporter.on(header);
+        for (const BenchRow& r : rows) reporter.on(r);
       },
       nullptr, spec);
 }

@@ -193,17 +193,18 @@ TEST_CASE("what ranks say of GPUs and of NCCL arrives at the launcher", "[report
   struct Sink : BenchSink {
     std::optional<BenchHeader> got_header;
     std::optional<BenchRow> got_row;
-    void header(const BenchHeader& h) override { got_header = h; }
-    void row(const BenchRow& r) override { got_row = r; }
-    void closing(const BenchClosing& c) override { got_closing = c; }
     std::optional<BenchClosing> got_closing;
+    void on(BenchRecord record) override {
+      if (auto* header = std::get_if<BenchHeader>(&record)) got_header = *header;
+      if (auto* row = std::get_if<BenchRow>(&record)) got_row = *row;
+      if (auto* closing = std::get_if<BenchClosing>(&record)) got_closing = *closing;
+    }
     void progress(const std::string&) override {}
-    void fault(const DataFault&) override {}
     void phase(int, const std::string&) override {}
   } sink;
   const BenchReport report = compared_report();
-  REQUIRE(deliver_record(encode_record(*report.header), sink));
-  REQUIRE(deliver_record(encode_record(report.rows[0]), sink));
+  REQUIRE(sink.record(encode_record(*report.header)));
+  REQUIRE(sink.record(encode_record(report.rows[0])));
   REQUIRE(sink.got_header);
   CHECK(text_header(*sink.got_header, true) == text_header(*report.header, true));
   REQUIRE(sink.got_row);

@@ -126,8 +126,8 @@ TEST_CASE("who ended the job is named with the group", "[cmd][split]") {
   outcome.exit_code = 5;
   const auto feed = [](Reporter& reporter) {
     const BenchReport report = in_groups();
-    reporter.header(*report.header);
-    for (const BenchRow& one : report.rows) reporter.row(one);
+    reporter.on(*report.header);
+    for (const BenchRow& one : report.rows) reporter.on(one);
   };
   Captured said = capture(output, outcome, feed);
   CHECK(said.code == 5);

@@ -115,13 +115,13 @@ TEST_CASE("a report counts what is done, and tells of a loss where it happens", 
   Console console(-1, -1);
   Reporter reporter(console, output, report.spec, true);
   CHECK(reporter.done() == 0);
-  reporter.header(*report.header);
+  reporter.on(*report.header);
   BenchRow first = report.rows[0];
   first.number = 4;  // some could not be served
-  reporter.row(first);
+  reporter.on(first);
   CHECK(reporter.done() == 5);
   reporter.shrunk({{kLost}, 2});
-  reporter.row(report.rows[1]);
+  reporter.on(report.rows[1]);
   CHECK(reporter.finish({}) == 8);
   std::vector<std::string> records;
   std::istringstream lines(content(folder.file("x.jsonl")));
@@ -135,13 +135,13 @@ TEST_CASE("what only some groups have had their rows of is measured again", "[cm
   report.header->groups = {{{0}, {"a"}}, {{1, 2}, {"a", "b"}}};
   Console console(-1, -1);
   Reporter reporter(console, {}, report.spec, true);
-  reporter.header(*report.header);
+  reporter.on(*report.header);
   CHECK(reporter.groups() == std::vector<std::vector<int>>{{0}, {1, 2}});
   const auto say = [&](uint64_t number, int group) {
     BenchRow told = report.rows[0];
     told.number = number;
     told.group = group;
-    reporter.row(told);
+    reporter.on(told);
   };
   say(0, 0);
   say(0, 1);

@@ -48,8 +48,8 @@ TEST_CASE("what was not tested makes a run incomplete", "[cmd]") {
 
 TEST_CASE("the best of slow timings is a number", "[cmd]") {
   const Captured run = capture({}, {}, [](Reporter& reporter) {
-    reporter.header(header_of(4));
-    reporter.row(row(8, 5, 0.0000123));
+    reporter.on(header_of(4));
+    reporter.on(row(8, 5, 0.0000123));
   });
   CHECK(run.out.find("; the best was 1.23e-05 GB/s at 8 B)\n") != std::string::npos);
 }
@@ -108,13 +108,13 @@ TEST_CASE("lines of JSON are there as soon as they are known", "[cmd]") {
   std::ofstream(folder.file("a.jsonl")) << "of an earlier run\n";
   CHECK(capture(output, {}, [&](Reporter& reporter) {
           CHECK(lines() == 1);
-          reporter.header(header_of(4));
+          reporter.on(header_of(4));
           CHECK(lines() == 1);
-          reporter.row(row(8, 5, 0.01));
+          reporter.on(row(8, 5, 0.01));
           CHECK(lines() == 2);
           DataFault fault;
           fault.message = "rank 2: element 5 lacks rank 1's part";
-          reporter.fault(fault);
+          reporter.on(fault);
           CHECK(lines() == 3);
         }).code == 7);
   CHECK(lines() == 4);

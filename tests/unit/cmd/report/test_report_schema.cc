@@ -119,8 +119,8 @@ BenchReport tuned_report() {
                  .channels = 1,
                  .time_us = 2.5};
   KeepingSink sink;
-  REQUIRE(deliver_record(encode_record(*report.header), sink));
-  for (const BenchRow& row : report.rows) REQUIRE(deliver_record(encode_record(row), sink));
+  REQUIRE(sink.record(encode_record(*report.header)));
+  for (const BenchRow& row : report.rows) REQUIRE(sink.record(encode_record(row)));
   report.header = sink.headers.at(0);
   report.rows = sink.rows;
   return report;
