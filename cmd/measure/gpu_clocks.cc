@@ -75,7 +75,7 @@ unsigned ClockWatch::clock_now() const {
   return said ? clock : 0;
 }
 
-void ClockWatch::look() {
+void ClockWatch::turn_over() {
   if (!known_) return;
   const uint64_t found = reasons_now() & ~first_;
   if (found == 0) return;
@@ -84,8 +84,9 @@ void ClockWatch::look() {
   if (clock != 0) lowest_ = lowest_ == 0 ? clock : std::min(lowest_, clock);
 }
 
-std::string ClockWatch::since() const {
-  return note_of(later_, lowest_, most_);
+Status ClockWatch::closing(RankClosing& mine, BenchClosing&) {
+  mine.clocks = note_of(later_, lowest_, most_);
+  return {};
 }
 
 }  // namespace collctl::cmd

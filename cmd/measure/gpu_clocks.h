@@ -1,28 +1,29 @@
-// What NVML says of a GPU's clocks. Threads: any; a ClockWatch is one thread's.
+// What NVML says of a GPU's clocks while a measurement runs. One thread's.
 #pragma once
 #include <cstdint>
 #include <string>
 
 #include "base/drivers/nvml.h"
+#include "cmd/measure/observer.h"
 
 namespace collctl::cmd {
 
 // Looks at a GPU now and then, so that what throttled it meanwhile is known afterwards. NVML stays
 // open as long as it lives. Where NVML is not there or does not say, nothing is ever found.
-class ClockWatch {
+class ClockWatch : public Observer {
  public:
   // `bus_id`: PCI address. Looks for the first time.
   explicit ClockWatch(const std::string& bus_id);
-  ~ClockWatch();
+  ~ClockWatch() override;
   ClockWatch(const ClockWatch&) = delete;
   ClockWatch& operator=(const ClockWatch&) = delete;
-  void look();
   // Why the GPU ran slower than it could at the first look, in words: "throttled: power cap; SM
   // clock 1200 of 1980 MHz". Empty when it did not.
-  const std::string& at_first() const { return at_first_; }
+  void tell(HeaderFacts& facts) const override { facts.clocks = at_first_; }
+  void turn_over() override;  // looks while the GPU is still as it was
   // What a later look found that was not there at first, with the lowest clock seen so; empty:
   // nothing.
-  std::string since() const;
+  Status closing(RankClosing& mine, BenchClosing&) override;
 
  private:
   uint64_t reasons_now() const;

@@ -241,8 +241,9 @@ Status Soak::run_batch(const std::vector<Drawn>& batch, bool grouped) {
 Status Soak::run() {
   COLL_TRY(reserve());
   const auto device = communicator_.device();
-  const std::string clocks = device ? ClockWatch(device->facts().bus_id).at_first() : "";
-  const HeaderFacts facts{.versus = "", .clocks = clocks, .window_bytes = windows_.bytes()};
+  HeaderFacts facts;
+  facts.window_bytes = windows_.bytes();
+  if (device) ClockWatch(device->facts().bus_id).tell(facts);
   COLL_TRY(send_header(spec_, facts, communicator_, out_, patience()));
   out_.task.phase(communicator_.rank(), "measure");
   uint64_t told = 0;

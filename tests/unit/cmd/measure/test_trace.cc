@@ -1,5 +1,5 @@
-// Traces of ranks put together (cmd/measure/trace.h): clocks, order, what is left out.
-#include "cmd/measure/trace.h"
+// Traces of ranks put together (cmd/measure/observer.h): clocks, order, what is left out.
+#include "cmd/measure/observer.h"
 #include "tests/catch.h"
 
 namespace measure_trace_tests {
