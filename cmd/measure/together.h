@@ -104,14 +104,6 @@ class Together : public Everyone {
   StreamBarrier at_once_;
 };
 
-// One rank's part in a run of groups (--split): which group it is in, the group's communicator, and
-// the BenchRun over it. Called by bench_rank on the rank's thread. All ranks of the job together:
-// what fails in one group ends all of them; its error comes back in the job's numbers of ranks, and
-// the whole has been told. `continued`: the whole is of those that are left, and the groups are
-// what is left of them.
-Status run_in_group(const BenchSpec& spec, runtime::Communicator& whole, BenchOut& out,
-                    const Continued* continued = nullptr);
-
 // A record of a communicator that numbers its ranks anew (of a group, or of those that others have
 // left alone), in the job's numbers: people know ranks by these. members[r]: the number in the job
 // of its rank r. Pure.
