@@ -148,8 +148,9 @@ Status RowMemory::reserve(const BenchSpec& spec, uint64_t largest,
   return windows_.add(both, deadline);
 }
 
-RunBuffers RowMemory::of(const RowKey& key, bool in_place) {
-  return place_buffers(key, place_of(communicator_, key), in_place, input_, output_);
+PlacedRow RowMemory::of(const RowKey& key, bool in_place) {
+  const Place place = place_of(communicator_, key);
+  return {key, place, place_buffers(key, place, in_place, input_, output_)};
 }
 
 }  // namespace collctl::cmd

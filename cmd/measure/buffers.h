@@ -61,8 +61,7 @@ class RowMemory {
   // `whole`, together must fit into its memory. Errors: unavailable: they do not; of windows.
   Status reserve(const BenchSpec& spec, uint64_t largest, const runtime::Communicator& whole,
                  Deadline deadline);
-  // Where a row lies in them.
-  RunBuffers of(const RowKey& key, bool in_place);
+  PlacedRow of(const RowKey& key, bool in_place);
   BenchWindows& windows() { return windows_; }
 
  private:

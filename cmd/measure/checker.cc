@@ -26,23 +26,22 @@ const DataOracle& RowChecker::oracle(const RowKey& key) {
   return *oracle_;
 }
 
-Status RowChecker::prepare(const RowKey& key, const RunBuffers& buffers) {
-  const BufferShape shape =
-      buffer_shape(key.collective, key.size.count, place_of(everyone_.own(), key));
+Status RowChecker::prepare(const PlacedRow& row) {
+  const auto& [key, place, buffers] = row;
+  const BufferShape shape = buffer_shape(key.collective, key.size.count, place);
   COLL_TRY(buffers.output->poison(buffers.output_bytes));
   COLL_TRY(oracle(key).fill_input(*buffers.input, buffers.input_at, shape.input));
   return buffers.input != buffers.output ? buffers.input->set_guards(buffers.input_bytes)
                                          : Status();
 }
 
-Result<CheckResult> RowChecker::check(const RowKey& key, const RunBuffers& buffers) {
+Result<CheckResult> RowChecker::check(const PlacedRow& row) {
   runtime::Communicator& own = everyone_.own();
-  const Place place = place_of(own, key);
-  const std::vector<Submission> submissions = submissions_for(key, place, buffers);
+  const auto& [key, place, buffers] = row;
   COLL_ASSIGN(const std::unique_ptr<Timed> once,
-              own_timed(own, stream_, submissions,
+              own_timed(own, stream_, submissions_for(row),
                         {everyone_.timeout_s(), {.graph = spec_.cuda_graph != 0 ? 1 : 0}}));
-  COLL_TRY(prepare(key, buffers));
+  COLL_TRY(prepare(row));
   COLL_TRY(once->enqueue());
   COLL_TRY(once->wait());
   const int threads =
@@ -52,19 +51,18 @@ Result<CheckResult> RowChecker::check(const RowKey& key, const RunBuffers& buffe
   return check_run(oracle(key), key.collective, key.size.count, place, buffers, threads);
 }
 
-Status RowChecker::explain(const RowKey& key, bool in_place, const RunBuffers& buffers,
-                           const CheckResult& mine) {
+Status RowChecker::explain(const PlacedRow& row, const CheckResult& mine) {
   if (++explained_ > kMaxExplained) return {};
   if (everyone_.whole().rank() == 0)
     everyone_.out().task.progress("wrong data: looking for where it came from");
-  const Place place = place_of(everyone_.own(), key);
+  const auto& [key, place, buffers] = row;
   COLL_ASSIGN(const std::vector<DataFault> faults, diagnose({everyone_.own(), stream_, key, place,
                                                              buffers, mine, everyone_.deadline()}));
   for (DataFault fault : faults) {
     fault.message +=
         format(" ({} {}{} of {}{})", name_of(key.collective), kernels::name_of(key.type),
                has_op(key.collective) ? format(" {}", kernels::name_of(key.op)) : "",
-               human_bytes(key.size.bytes), in_place ? ", in place" : "");
+               human_bytes(key.size.bytes), row.in_place() ? ", in place" : "");
     COLL_TRY(everyone_.row_out().on(fault));
   }
   return {};

@@ -18,13 +18,12 @@ class RowChecker {
   // Whether a row's data are looked at.
   bool wanted() const { return spec_.check && spec_.collective != kernels::Collective::barrier; }
   // Poisoned outputs, then this rank's input where it belongs.
-  Status prepare(const RowKey& key, const RunBuffers& buffers);
+  Status prepare(const PlacedRow& row);
   // Runs the row once more. With graphs through a graph as well; of one operation, since several in
   // place would add up.
-  Result<CheckResult> check(const RowKey& key, const RunBuffers& buffers);
+  Result<CheckResult> check(const PlacedRow& row);
   // Of wrong data of any rank. Collective; rank 0 tells. Overwrites the buffers.
-  Status explain(const RowKey& key, bool in_place, const RunBuffers& buffers,
-                 const CheckResult& mine);
+  Status explain(const PlacedRow& row, const CheckResult& mine);
 
  private:
   const DataOracle& oracle(const RowKey& key);

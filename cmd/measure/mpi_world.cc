@@ -92,14 +92,14 @@ Status checked(const MpiTable<Handle>& table, int code, const char* what) {
 template <class Handle>
 class Calls {
  public:
-  Calls(const MpiTable<Handle>& table, const MpiWorld::Row& row)
+  Calls(const MpiTable<Handle>& table, const PlacedRow& row)
       : table_(table),
         key_(row.key),
         place_(row.place),
-        in_place_(row.buffers.input == row.buffers.output),
+        in_place_(row.in_place()),
         input_(row.buffers.input->data() + row.buffers.input_at),
         output_(row.buffers.output->data() + row.buffers.output_at),
-        submissions_(submissions_for(row.key, row.place, row.buffers)) {
+        submissions_(submissions_for(row)) {
     if (key_.collective == kAllToAllV) lay_out();
     for (const Submission& submission : submissions_)
       requests_.resize(std::max(requests_.size(), submission.size()));
@@ -205,7 +205,7 @@ class Calls {
 template <class Handle>
 class MpiTimed : public Timed {
  public:
-  MpiTimed(const MpiTable<Handle>& table, CallThread& thread, const MpiWorld::Row& row,
+  MpiTimed(const MpiTable<Handle>& table, CallThread& thread, const PlacedRow& row,
            runtime::Communicator& communicator, double timeout_s)
       : table_(table),
         thread_(thread),
@@ -327,16 +327,15 @@ class World : public MpiWorld {
     return *shared;
   }
 
-  std::string lacks(const Row& row) const override {
-    const bool in_place = row.buffers.input == row.buffers.output;
+  std::string lacks(const PlacedRow& row) const override {
     // Seen with 4.0.2, from some 64 KiB on.
-    if (name_.rfind("mpich", 0) == 0 && row.key.collective == Collective::reduce && in_place &&
-        row.place.root != 0)
+    if (name_.rfind("mpich", 0) == 0 && row.key.collective == Collective::reduce &&
+        row.in_place() && row.place.root != 0)
       return "MPICH's MPI_Reduce can crash in place where the root is not rank 0";
     return mpi_lacks(row.key, row.place.nranks);
   }
 
-  std::unique_ptr<Timed> timed(const Row& row, runtime::Communicator& communicator,
+  std::unique_ptr<Timed> timed(const PlacedRow& row, runtime::Communicator& communicator,
                                double timeout_s) override {
     return std::make_unique<MpiTimed<Handle>>(table_, thread_, row, communicator, timeout_s);
   }

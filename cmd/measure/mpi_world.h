@@ -26,18 +26,12 @@ class MpiWorld {
   const std::string& name() const { return name_; }  // "openmpi 4.1.4"
   // Rank 0's text, on every rank.
   virtual Result<std::string> hand_round(const std::string& text, Deadline deadline) = 0;
-  // A row, and where its data are.
-  struct Row {
-    RowKey key;
-    Place place;
-    RunBuffers buffers;
-  };
   // What it lacks for a row, in words, the same on all ranks; empty: it can do it.
-  virtual std::string lacks(const Row& row) const = 0;
+  virtual std::string lacks(const PlacedRow& row) const = 0;
   // As own_timed, each row's operations after a barrier of MPI's; the time is taken on its thread.
   // Error of a call: lost, it says that it is MPI's. When a wait ends before MPI does, the row's
   // buffers stay allocated.
-  virtual std::unique_ptr<Timed> timed(const Row& row, runtime::Communicator& communicator,
+  virtual std::unique_ptr<Timed> timed(const PlacedRow& row, runtime::Communicator& communicator,
                                        double timeout_s) = 0;
   // Collective. After it there is no MPI any more; nothing where it could not be initialised.
   virtual Status finish(Deadline deadline) = 0;

@@ -67,7 +67,8 @@ Status BenchRun::series(const MeasuredRows& rows, const RowSeries& series) {
       COLL_TRY(communicator_.set_choices(algorithm, protocol, spec_.channels));
       timer_->choices_changed();
       std::erase_if(able, [&](uint64_t asked) {
-        auto serves = plans_of(rows.key(series, asked));
+        auto serves =
+            plans_of(communicator_, submissions_for(memory_.of(rows.key(series, asked), false)));
         if (!serves) refused.insert_or_assign(asked, std::move(serves.error()));
         return !serves;
       });
@@ -112,16 +113,16 @@ Result<bool> BenchRun::again() {
 }
 
 Result<BenchRun::Placement> BenchRun::placement(const RowToMeasure& row, bool in_place) {
-  const RunBuffers buffers = memory_.of(row.key, in_place);
+  const PlacedRow placed = memory_.of(row.key, in_place);
   Placement result;
   result.measured = true;
-  COLL_TRY(checker_.prepare(row.key, buffers));
+  COLL_TRY(checker_.prepare(placed));
   // In place the result of one iteration is the input of the next: zeros stay zeros, whereas data
   // would grow to infinities and denormals whose arithmetic is slower than the user's.
-  if (in_place) COLL_TRY(buffers.output->zero(buffers.output_bytes));
-  COLL_ASSIGN(result.times, timer_->time(row, buffers));
+  if (in_place) COLL_TRY(placed.buffers.output->zero(placed.buffers.output_bytes));
+  COLL_ASSIGN(result.times, timer_->time(row, placed));
   if (checker_.wanted()) {
-    COLL_ASSIGN(result.check, checker_.check(row.key, buffers));
+    COLL_ASSIGN(result.check, checker_.check(placed));
   }
   return result;
 }
@@ -163,14 +164,8 @@ Status BenchRun::tell(const RowToMeasure& row, const Placements& placements) {
   for (const auto& observer : observers_) COLL_TRY(observer->row_over());
   for (const bool in_place : {false, true})
     if (wrong[in_place] != 0)
-      COLL_TRY(
-          checker_.explain(key, in_place, memory_.of(key, in_place), placements[in_place].check));
+      COLL_TRY(checker_.explain(memory_.of(key, in_place), placements[in_place].check));
   return everyone_.hand_over();
-}
-
-Result<std::vector<runtime::Plan>> BenchRun::plans_of(const RowKey& key) {
-  const Place place = place_of(communicator_, key);
-  return cmd::plans_of(communicator_, submissions_for(key, place, memory_.of(key, false)));
 }
 
 // The row without its times: what ran.
@@ -190,7 +185,8 @@ Result<BenchRow> BenchRun::described(const RowToMeasure& measured) {
                .in_place = {},
                .expected = {},
                .number = measured.number};
-  COLL_ASSIGN(const std::vector<runtime::Plan> plans, plans_of(key));
+  COLL_ASSIGN(const std::vector<runtime::Plan> plans,
+              plans_of(communicator_, submissions_for(memory_.of(key, false))));
   const auto [expected_us, largest] = planned_steps(plans);
   if (largest == nullptr) return row;
   row.algorithm = kernels::name_of(largest->algorithm);

@@ -40,8 +40,6 @@ class BenchRun {
   Result<Placement> placement(const RowToMeasure& row, bool in_place);
   Result<bool> again();
   Status tell(const RowToMeasure& row, const Placements& placements);
-  // By the choices in force. Error: they cannot serve it.
-  Result<std::vector<runtime::Plan>> plans_of(const RowKey& key);
   Result<BenchRow> described(const RowToMeasure& measured);
 
   const BenchSpec& spec_;

@@ -56,14 +56,13 @@ RowTimer::RowTimer(const BenchSpec& spec, Everyone& everyone, runtime::Stream& s
       versus_(versus),
       barrier_(everyone.barrier(stream)) {}
 
-Result<RowTimes> RowTimer::time(const RowToMeasure& row, const RunBuffers& buffers) {
-  const Place place = place_of(everyone_.own(), row.key);
-  const std::vector<Submission> submissions = submissions_for(row.key, place, buffers);
+Result<RowTimes> RowTimer::time(const RowToMeasure& row, const PlacedRow& placed) {
   COLL_ASSIGN(const std::unique_ptr<Timed> own,
-              own_timed(everyone_.own(), stream_, submissions, {everyone_.timeout_s(), batch()}));
+              own_timed(everyone_.own(), stream_, submissions_for(placed),
+                        {everyone_.timeout_s(), batch()}));
   std::vector<VersusRun> others;
   if (versus_ != nullptr) {
-    COLL_ASSIGN(others, versus_->runs({row.key, place, buffers}, batch()));
+    COLL_ASSIGN(others, versus_->runs(placed, batch()));
   }
   RowTimes times;
   for (const VersusRun& other : others) times.variants.push_back(other.variant);
@@ -76,7 +75,7 @@ Result<RowTimes> RowTimer::time(const RowToMeasure& row, const RunBuffers& buffe
   COLL_ASSIGN(times.warmed, warm_up(*own));
   for (int turn = 0; turn < turns; ++turn) {
     options.warmup = warmups[0];
-    COLL_ASSIGN(Samples ours, block(*own, options, turn, buffers.input == buffers.output));
+    COLL_ASSIGN(Samples ours, block(*own, options, turn, placed.in_place()));
     times.samples[0].push_back(std::move(ours));
     for (size_t i = 1; i <= others.size(); ++i) {
       options.warmup = warmups[i];

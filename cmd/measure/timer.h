@@ -42,7 +42,7 @@ class RowTimer {
   // Of algorithm and protocol.
   void choices_changed() { barrier_->refresh(); }
   // Collective: what the input holds is there, and the output may be overwritten.
-  Result<RowTimes> time(const RowToMeasure& row, const RunBuffers& buffers);
+  Result<RowTimes> time(const RowToMeasure& row, const PlacedRow& placed);
   // One placement as the row tells it.
   Timing merged(const RowKey& key, const RowTimes& mine, const AllTimes& all) const;
 

@@ -32,10 +32,10 @@ class NcclVersus : public Versus {
   NcclVersus(const Options& options, runtime::Communicator& communicator)
       : Versus(communicator), options_(options) {}
   ~NcclVersus() override;
-  Status start(const VersusRow& first);
+  Status start(const PlacedRow& first);
   const std::string& name() const override { return name_; }
   std::string variants() const override;
-  Result<std::vector<VersusRun>> runs(const VersusRow& row, const Batch& batch) override;
+  Result<std::vector<VersusRun>> runs(const PlacedRow& row, const Batch& batch) override;
   const std::vector<LeftOut>& left_out() const override { return left_out_; }
   Result<std::optional<Cost>> close() override;
 
@@ -51,11 +51,11 @@ class NcclVersus : public Versus {
   Result<NcclUniqueId> share_id();
   void note_left_out(const NcclVariant& variant, const std::string& reason);
   Status leave_out(const NcclVariant& variant, Error why);
-  Status open(const NcclVariant& variant, const VersusRow& first);
+  Status open(const NcclVariant& variant, const PlacedRow& first);
   Status join(const NcclVariant& variant);
   bool has_row(const NcclVariant& variant, const RowKey& key);
   Status register_or_leave_out(Member& member, const RunBuffers& buffers);
-  Result<std::unique_ptr<Timed>> timed(Member& member, const VersusRow& row, const Batch& batch);
+  Result<std::unique_ptr<Timed>> timed(Member& member, const PlacedRow& row, const Batch& batch);
 
   const Options options_;
   // NCCL's own: our stream is watched while it works, which a graph that NCCL records would not
@@ -161,7 +161,7 @@ Status NcclVersus::join(const NcclVariant& variant) {
 }
 
 // The cost is the first one's: what comes after finds NCCL's kernels loaded.
-Status NcclVersus::open(const NcclVariant& variant, const VersusRow& first) {
+Status NcclVersus::open(const NcclVariant& variant, const PlacedRow& first) {
   const bool is_first = members_.empty() && left_out_.empty();
   if (Status joined = join(variant); !joined) return leave_out(variant, std::move(joined.error()));
   if (!is_first || !has_row(variant, first.key)) return {};
@@ -190,7 +190,7 @@ bool has_buffers(NcclBuffers kind, int version) {
   return kind == NcclBuffers::plain || nccl().register_buffer != nullptr;
 }
 
-Status NcclVersus::start(const VersusRow& first) {
+Status NcclVersus::start(const PlacedRow& first) {
   const Nccl& table = nccl();
   Status found;
   if (!table.missing.empty())
@@ -239,10 +239,9 @@ Status NcclVersus::register_or_leave_out(Member& member, const RunBuffers& buffe
 }
 
 // Null: left out. The first call is where NCCL says that it has no such algorithm or protocol.
-Result<std::unique_ptr<Timed>> NcclVersus::timed(Member& member, const VersusRow& row,
+Result<std::unique_ptr<Timed>> NcclVersus::timed(Member& member, const PlacedRow& row,
                                                  const Batch& batch) {
-  auto made =
-      nccl_timed(member.communicator, row.key, row.place, row.buffers, stream_.get(), batch);
+  auto made = nccl_timed(member.communicator, row, stream_.get(), batch);
   Status mine = made ? Status() : Status(std::move(made.error()));
   Status all = agree(std::move(mine), format("NCCL ({})", member.variant().name));
   if (all) return made;
@@ -252,7 +251,7 @@ Result<std::unique_ptr<Timed>> NcclVersus::timed(Member& member, const VersusRow
   return std::unique_ptr<Timed>();
 }
 
-Result<std::vector<VersusRun>> NcclVersus::runs(const VersusRow& row, const Batch& batch) {
+Result<std::vector<VersusRun>> NcclVersus::runs(const PlacedRow& row, const Batch& batch) {
   std::vector<VersusRun> list;
   for (Member& member : members_) {
     if (!member.in || !has_row(member.variant(), row.key)) continue;
@@ -293,7 +292,7 @@ Result<std::optional<Versus::Cost>> NcclVersus::close() {
 
 Result<std::unique_ptr<Versus>> versus_nccl(const Versus::Options& options,
                                             runtime::Communicator& communicator,
-                                            const VersusRow& first) {
+                                            const PlacedRow& first) {
   auto made = std::make_unique<NcclVersus>(options, communicator);
   COLL_TRY(made->start(first));
   return std::unique_ptr<Versus>(std::move(made));

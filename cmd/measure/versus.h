@@ -26,13 +26,6 @@ struct VersusRun {
   std::unique_ptr<Timed> timed;
 };
 
-// A row, and where its data are.
-struct VersusRow {
-  RowKey key;
-  Place place;
-  RunBuffers buffers;
-};
-
 inline constexpr const char* kMpiVariant = "default";  // its only one
 
 // What making a communicator costs a rank: time, and memory of its GPU. Ours and another library's
@@ -69,7 +62,7 @@ class Versus : public Observer {
   virtual std::string variants() const = 0;     // "default, ring"
   // How a row is timed by each variant that serves it; the same ones on all ranks. Collective:
   // registers buffers where the variant wants it. `batch` as of our own.
-  virtual Result<std::vector<VersusRun>> runs(const VersusRow& row, const Batch& batch) = 0;
+  virtual Result<std::vector<VersusRun>> runs(const PlacedRow& row, const Batch& batch) = 0;
   // So far. All ranks have the same variants, each its own words.
   virtual const std::vector<LeftOut>& left_out() const = 0;
   // Collective: ends the library's communicators, after which there are no runs. What the first
@@ -96,7 +89,7 @@ class Versus : public Observer {
 // message names what was tried.
 Result<std::unique_ptr<Versus>> versus_nccl(const Versus::Options& options,
                                             runtime::Communicator& communicator,
-                                            const VersusRow& first);
+                                            const PlacedRow& first);
 // MPI, on CPU ranks that have met by it (mpi_world.h). What it lacks is left out. Error
 // unavailable: it was not begun.
 Result<std::unique_ptr<Versus>> versus_mpi(const Versus::Options& options,

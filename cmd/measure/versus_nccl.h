@@ -79,8 +79,6 @@ class NcclCommunicator {
 
 // As own_timed: the same waits, the same graphs.
 Result<std::unique_ptr<Timed>> nccl_timed(std::shared_ptr<NcclCommunicator> communicator,
-                                          const RowKey& key, const Place& place,
-                                          const RunBuffers& buffers, void* stream,
-                                          const Batch& batch);
+                                          const PlacedRow& row, void* stream, const Batch& batch);
 
 }  // namespace collctl::cmd

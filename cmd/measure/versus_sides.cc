@@ -58,11 +58,10 @@ class MpiVersus : public Versus {
 
   const std::string& name() const override { return world_.name(); }
   std::string variants() const override { return kMpiVariant; }
-  Result<std::vector<VersusRun>> runs(const VersusRow& row, const Batch&) override {
+  Result<std::vector<VersusRun>> runs(const PlacedRow& row, const Batch&) override {
     std::vector<VersusRun> list;
-    const MpiWorld::Row own{row.key, row.place, row.buffers};
-    if (const std::string lacks = world_.lacks(own); lacks.empty())
-      list.push_back({kMpiVariant, world_.timed(own, communicator_, timeout_s_)});
+    if (const std::string lacks = world_.lacks(row); lacks.empty())
+      list.push_back({kMpiVariant, world_.timed(row, communicator_, timeout_s_)});
     else
       leave_out(lacks);
     return list;
@@ -105,8 +104,8 @@ Result<std::unique_ptr<Versus>> start_versus(const BenchSpec& spec, Everyone& ev
     key.size = size_point(spec.collective, asked, own.size(), element);
     if (key.size.count != 0) break;
   }
-  const VersusRow first{key, place_of(own, key), memory.of(key, false)};
-  const auto submissions = submissions_for(key, first.place, first.buffers);
+  const PlacedRow first = memory.of(key, false);
+  const auto submissions = submissions_for(first);
   std::optional<StartCost> cost;
   // A row that no choice serves is told of where its turn comes.
   if (own_cost != nullptr && plans_of(own, submissions)) {

@@ -11,12 +11,12 @@ namespace {
 
 class NcclTimed : public Timed {
  public:
-  NcclTimed(std::shared_ptr<NcclCommunicator> communicator, const RowKey& key, const Place& place,
-            const RunBuffers& buffers, void* stream, const Batch& batch)
+  NcclTimed(std::shared_ptr<NcclCommunicator> communicator, const PlacedRow& row, void* stream,
+            const Batch& batch)
       : communicator_(std::move(communicator)),
-        key_(key),
-        place_(place),
-        submissions_(submissions_for(key, place, buffers)),
+        key_(row.key),
+        place_(row.place),
+        submissions_(submissions_for(row)),
         stream_(stream),
         batch_(batch) {}
 
@@ -78,11 +78,8 @@ class NcclTimed : public Timed {
 }  // namespace
 
 Result<std::unique_ptr<Timed>> nccl_timed(std::shared_ptr<NcclCommunicator> communicator,
-                                          const RowKey& key, const Place& place,
-                                          const RunBuffers& buffers, void* stream,
-                                          const Batch& batch) {
-  auto timed =
-      std::make_unique<NcclTimed>(std::move(communicator), key, place, buffers, stream, batch);
+                                          const PlacedRow& row, void* stream, const Batch& batch) {
+  auto timed = std::make_unique<NcclTimed>(std::move(communicator), row, stream, batch);
   COLL_TRY(timed->prepare());
   return std::unique_ptr<Timed>(std::move(timed));
 }

@@ -19,11 +19,22 @@ struct RowKey {
   SizePoint size;
 };
 
+// One placement of a row, and where its data are on this rank.
+struct PlacedRow {
+  RowKey key;
+  Place place;
+  RunBuffers buffers;
+  bool in_place() const { return buffers.input == buffers.output; }
+};
+
 // Operations that are one submission: a collective, or the messages of a step of a pattern.
 using Submission = std::vector<runtime::Operation>;
 // What a row runs on these buffers, each submission after the one before. None: nothing is to move.
 std::vector<Submission> submissions_for(const RowKey& key, const Place& place,
                                         const RunBuffers& buffers);
+inline std::vector<Submission> submissions_for(const PlacedRow& row) {
+  return submissions_for(row.key, row.place, row.buffers);
+}
 // The same at these addresses, which are not looked at.
 std::vector<Submission> submissions_at(const RowKey& key, const Place& place, const void* input,
                                        void* output, bool in_place);
