@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cmd/measure/rank_doing.h"
+#include "cmd/measure/running.h"
 
 namespace collctl::cmd {
 

@@ -13,8 +13,7 @@
 #include "base/thrown.h"
 #include "cmd/job/config.h"
 #include "cmd/job/interrupt.h"
-#include "cmd/measure/abort_scope.h"
-#include "cmd/measure/rank_doing.h"
+#include "cmd/measure/running.h"
 
 namespace collctl::cmd {
 namespace {

@@ -12,7 +12,7 @@ namespace collctl::cmd {
 // The work of rank `rank`, in its thread.
 using RankWork = std::function<Status(int rank, const FrameSink::Send& send)>;
 // Those ranks of `size`, all of them begun when it returns, or none. They end by what aborts the
-// tasks of this process (cmd/measure/abort_scope.h). A second signal, or one that does not end them
+// tasks of this process (cmd/measure/running.h). A second signal, or one that does not end them
 // in time, ends the process. One such group of a process at a time.
 Result<std::unique_ptr<launcher::RankGroup>> start_threads(int size, const std::vector<int>& ranks,
                                                            RankWork work);

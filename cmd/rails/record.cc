@@ -4,7 +4,7 @@
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/record.h"
-#include "cmd/measure/abort_scope.h"
+#include "cmd/measure/running.h"
 #include "cmd/rails/rails.h"
 
 namespace collctl::cmd {

@@ -9,7 +9,7 @@
 #include "base/format.h"
 #include "base/peer_closed.h"
 #include "base/wait.h"
-#include "cmd/measure/rank_doing.h"
+#include "cmd/measure/running.h"
 #include "tests/sim/team.h"
 
 namespace collctl::sim {

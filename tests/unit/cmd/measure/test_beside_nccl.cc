@@ -2,7 +2,7 @@
 // NCCL, works on host threads. All else is the product's own code.
 #include <set>
 
-#include "cmd/measure/rank_doing.h"
+#include "cmd/measure/running.h"
 #include "cmd/measure/versus.h"
 #include "tests/fake_drivers/nccl_control.h"
 #include "tests/fake_drivers/nvml_control.h"

@@ -1,4 +1,4 @@
-#include "cmd/measure/rank_doing.h"
+#include "cmd/measure/running.h"
 
 #include <algorithm>
 #include <mutex>
@@ -8,6 +8,24 @@
 
 namespace collctl::cmd {
 namespace {
+
+using base::Cancel;
+
+struct Running {
+  std::mutex mutex;
+  std::shared_ptr<Cancel> measurements = std::make_shared<Cancel>();
+  std::shared_ptr<Cancel> starts = std::make_shared<Cancel>();
+};
+
+Running& running() {
+  static Running all;
+  return all;
+}
+
+std::shared_ptr<Cancel> measurements_cancel() {
+  const std::lock_guard lock(running().mutex);
+  return running().measurements;
+}
 
 constexpr size_t kMostWaits = 256;
 
@@ -46,6 +64,28 @@ void describe(const kernels::WindowWait& window, int64_t at_ns, std::vector<Wait
 }
 
 }  // namespace
+
+AbortScope::AbortScope(Abort abort) : listener_(measurements_cancel(), std::move(abort)) {}
+
+std::shared_ptr<Cancel> start_cancel() {
+  const std::lock_guard lock(running().mutex);
+  return running().starts;
+}
+
+void abort_running(const Error& why) {
+  measurements_cancel()->call(why);
+  abort_starts(why);
+}
+
+void abort_starts(const Error& why) {
+  start_cancel()->call(why);
+}
+
+void clear_abort() {
+  const std::lock_guard lock(running().mutex);
+  running().measurements = std::make_shared<Cancel>();
+  running().starts = std::make_shared<Cancel>();
+}
 
 static void fields(Record& io, WaitDoing& wait) {
   io.field("peer", wait.peer, -1, 1 << 20);
