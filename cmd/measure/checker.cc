@@ -26,15 +26,6 @@ const DataOracle& RowChecker::oracle(const RowKey& key) {
   return *oracle_;
 }
 
-Status RowChecker::prepare(const PlacedRow& row) {
-  const auto& [key, place, buffers] = row;
-  const BufferShape shape = buffer_shape(key.collective, key.size.count, place);
-  COLL_TRY(buffers.output->poison(buffers.output_bytes));
-  COLL_TRY(oracle(key).fill_input(*buffers.input, buffers.input_at, shape.input));
-  return buffers.input != buffers.output ? buffers.input->set_guards(buffers.input_bytes)
-                                         : Status();
-}
-
 Result<CheckResult> RowChecker::check(const PlacedRow& row) {
   runtime::Communicator& own = everyone_.own();
   const auto& [key, place, buffers] = row;

@@ -17,8 +17,7 @@ class RowChecker {
       : spec_(spec), everyone_(everyone), stream_(stream) {}
   // Whether a row's data are looked at.
   bool wanted() const { return spec_.check && spec_.collective != kernels::Collective::barrier; }
-  // Poisoned outputs, then this rank's input where it belongs.
-  Status prepare(const PlacedRow& row);
+  Status prepare(const PlacedRow& row) { return cmd::prepare(row, oracle(row.key)); }
   // Runs the row once more. With graphs through a graph as well; of one operation, since several in
   // place would add up.
   Result<CheckResult> check(const PlacedRow& row);

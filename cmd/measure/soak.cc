@@ -79,12 +79,10 @@ Deadline Soak::patience() const {
   return Deadline::after_seconds(op_timeout(spec_));
 }
 
-Place Soak::place_of(const Drawn& drawn) const {
-  return {communicator_.rank(), communicator_.size(), std::max(drawn.key.root, 0)};
-}
-
-RunBuffers Soak::buffers_of(const Drawn& drawn, Pair& pair) const {
-  return place_buffers(drawn.key, place_of(drawn), drawn.in_place, pair.input, pair.output);
+PlacedRow Soak::placed(const Drawn& drawn, Pair& pair) const {
+  const Place place = place_of(communicator_, drawn.key);
+  return {drawn.key, place,
+          place_buffers(drawn.key, place, drawn.in_place, pair.input, pair.output)};
 }
 
 // All magnitudes alike, few of them round numbers.
@@ -138,7 +136,7 @@ Result<std::vector<Soak::Drawn>> Soak::draw_batch() {
   for (int attempt = 0; attempt < kAttempts && batch.size() < wanted; ++attempt) {
     Drawn drawn = draw();
     Pair& pair = pairs_[batch.size()];
-    const auto submissions = submissions_for(drawn.key, place_of(drawn), buffers_of(drawn, pair));
+    const auto submissions = submissions_for(placed(drawn, pair));
     const auto plan = communicator_.plan_for(submissions.at(0));
     if (plan) batch.push_back(drawn);
     if (!plan && plan.error().code != ErrorCode::usage) return plan.error();
@@ -149,24 +147,17 @@ Result<std::vector<Soak::Drawn>> Soak::draw_batch() {
 Status Soak::prepare(const Drawn& drawn, Pair& pair) {
   pair.input.misalign(drawn.misalign);
   pair.output.misalign(drawn.misalign);
-  const RunBuffers buffers = buffers_of(drawn, pair);
   const DataKind kind{drawn.key.type, has_op(drawn.key.collective), drawn.key.op,
                       communicator_.size()};
-  const BufferShape shape =
-      buffer_shape(drawn.key.collective, drawn.key.size.count, place_of(drawn));
-  COLL_TRY(buffers.output->poison(buffers.output_bytes));
   pair.oracle.emplace(kind, communicator_.rank());
-  COLL_TRY(pair.oracle->fill_input(*buffers.input, buffers.input_at, shape.input));
-  return buffers.input != buffers.output ? buffers.input->set_guards(buffers.input_bytes)
-                                         : Status();
+  return cmd::prepare(placed(drawn, pair), *pair.oracle);
 }
 
 Status Soak::start(const std::vector<Drawn>& batch, bool grouped) {
   std::optional<runtime::Group> group;
   if (grouped) group.emplace();
   for (size_t i = 0; i < batch.size(); ++i) {
-    for (const Submission& submission :
-         submissions_for(batch[i].key, place_of(batch[i]), buffers_of(batch[i], pairs_[i])))
+    for (const Submission& submission : submissions_for(placed(batch[i], pairs_[i])))
       COLL_TRY_IN(launch(communicator_, *streams_[size_t(batch[i].stream)], submission,
                          Communicator::Launch::async),
                   text_of(batch[i]));
@@ -208,8 +199,9 @@ Result<uint64_t> Soak::unwritten(const Drawn& drawn, const Pair& pair,
 Status Soak::check(const Drawn& drawn, Pair& pair, uint64_t number) {
   const RowKey& key = drawn.key;
   if (key.collective == Collective::barrier) return {};
-  COLL_ASSIGN(const CheckResult found, check_run(*pair.oracle, key.collective, key.size.count,
-                                                 place_of(drawn), buffers_of(drawn, pair)));
+  const PlacedRow row = placed(drawn, pair);
+  COLL_ASSIGN(const CheckResult found,
+              check_run(*pair.oracle, key.collective, key.size.count, row.place, row.buffers));
   if (found.wrong(kernels::element_size(key.type)) == 0) return {};
   std::string what;
   if (found.bad_outputs != 0) {

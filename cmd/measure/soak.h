@@ -61,8 +61,7 @@ class Soak {
   Status prepare(const Drawn& drawn, Pair& pair);
   Status check(const Drawn& drawn, Pair& pair, uint64_t number);
   Result<uint64_t> unwritten(const Drawn& drawn, const Pair& pair, const CheckResult& found) const;
-  Place place_of(const Drawn& drawn) const;
-  RunBuffers buffers_of(const Drawn& drawn, Pair& pair) const;
+  PlacedRow placed(const Drawn& drawn, Pair& pair) const;
   std::string text_of(const Drawn& drawn) const;
 
   const BenchSpec& spec_;

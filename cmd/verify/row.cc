@@ -35,6 +35,14 @@ PlannedSteps planned_steps(std::span<const runtime::Plan> plans) {
   return all;
 }
 
+Status prepare(const PlacedRow& row, const DataOracle& oracle) {
+  const RunBuffers& buffers = row.buffers;
+  const BufferShape shape = buffer_shape(row.key.collective, row.key.size.count, row.place);
+  COLL_TRY(buffers.output->poison(buffers.output_bytes));
+  COLL_TRY(oracle.fill_input(*buffers.input, buffers.input_at, shape.input));
+  return row.in_place() ? Status() : buffers.input->set_guards(buffers.input_bytes);
+}
+
 std::vector<Submission> submissions_for(const RowKey& key, const Place& place,
                                         const RunBuffers& buffers) {
   return submissions_at(key, place, buffers.input->data() + buffers.input_at,

@@ -27,6 +27,9 @@ struct PlacedRow {
   bool in_place() const { return buffers.input == buffers.output; }
 };
 
+// Poisoned outputs, then this rank's input where it belongs. Errors: a GPU's.
+Status prepare(const PlacedRow& row, const DataOracle& oracle);
+
 // Operations that are one submission: a collective, or the messages of a step of a pattern.
 using Submission = std::vector<runtime::Operation>;
 // What a row runs on these buffers, each submission after the one before. None: nothing is to move.
