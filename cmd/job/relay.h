@@ -1,4 +1,4 @@
-// A rank's words to its job, as frames: a sink, and both ends of a relay (cmd/measure/relay.h), the
+// A rank's words to its job, as frames: a sink, and both ends of a relay (cmd/measure/task.h), the
 // rank's over its control connection and the job's, which passes frames on. Payload of a relay's
 // frame: the other rank, then what is sent.
 #pragma once

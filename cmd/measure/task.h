@@ -9,9 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/result.h"
+#include "base/wait.h"
 #include "cmd/cli/command.h"
-#include "cmd/measure/relay.h"
 #include "runtime/bootstrap/unique_id.h"
 
 namespace collctl::kernels::cuda {
@@ -107,6 +108,19 @@ class LastRecord : public TaskSink {
 
  private:
   Tell progress_;
+};
+
+// Ranks that reach each other through their launcher, whatever becomes of the network between them:
+// for what measures that network. Slow (two hops of its connections); messages of one rank to
+// another arrive in their order. Threads: any, but one receives at a time.
+class RankRelay {
+ public:
+  static constexpr int kAll = -1;  // every other rank of the job
+  virtual ~RankRelay() = default;
+  // Error lost: the launcher is gone.
+  virtual Status send(int rank, ByteView bytes, Deadline deadline) = 0;
+  // Errors: deadline, with the rank that is waited for; or why the job ends.
+  virtual Result<Bytes> receive(int from, Deadline deadline) = 0;
 };
 
 struct RankTask;

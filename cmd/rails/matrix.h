@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/cancel.h"
-#include "cmd/measure/relay.h"
+#include "cmd/measure/task.h"
 #include "cmd/rails/path.h"
 #include "runtime/bootstrap/unique_id.h"
 

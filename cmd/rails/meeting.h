@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "cmd/measure/relay.h"
+#include "cmd/measure/task.h"
 #include "runtime/bootstrap/bootstrap.h"
 
 namespace collctl::runtime {
