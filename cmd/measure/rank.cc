@@ -48,10 +48,10 @@ runtime::CommOptions bench_options(const BenchSpec& spec, TaskSink& sink) {
 }
 
 // One rank's part in a run of groups (--split): which group it is in, the group's communicator, and
-// the BenchRun over it. On the rank's thread. All ranks of the job together:
-// what fails in one group ends all of them; its error comes back in the job's numbers of ranks, and
-// the whole has been told. `continued`: the whole is of those that are left, and the groups are
-// what is left of them.
+// the BenchRun over it. On the rank's thread. All ranks of the job together: what fails in one
+// group ends all of them; its error comes back in the job's numbers of ranks, and the whole has
+// been told. `continued`: the whole is of those that are left, and the groups are what is left of
+// them.
 class GroupRun {
  public:
   GroupRun(const BenchSpec& spec, runtime::Communicator& whole, BenchOut& out,
@@ -247,10 +247,11 @@ Status bench_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, 
   BenchOut out{sink, [&](const BenchRecord& record) { return sink.record(encode_record(record)); },
                sink.every_rank()};
   sink.phase(rank, "connect");
+  runtime::CommOptions options = bench_options(spec, sink);
   if (continued != nullptr) {
+    options.members = continued->members;
     // In the job's numbers. The job has its header.
-    const std::vector<int>& members = continued->members;
-    out.on = [&](BenchRecord record) -> Status {
+    out.on = [&members = continued->members, &sink](BenchRecord record) -> Status {
       if (std::holds_alternative<BenchHeader>(record)) return {};
       in_job_numbers(members, record);
       if (BenchRow* const row = std::get_if<BenchRow>(&record)) {
@@ -259,32 +260,24 @@ Status bench_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, 
       }
       return sink.record(encode_record(record));
     };
-    runtime::CommOptions options = bench_options(spec, sink);
-    options.members = members;
-    Status ran =
-        with_communicator(context, options, nullptr, [&](runtime::Communicator& communicator) {
-          if (spec.split) return GroupRun(spec, communicator, out, continued).run();
-          Everyone everyone(communicator, out, op_timeout(spec));
-          return BenchRun(spec, everyone, nullptr, continued).run();
-        });
-    if (!ran) return runtime::in_numbers_of(members, std::move(ran.error()));
-    return ran;
   }
   std::optional<CostWatch> cost;
-  if (!spec.versus.empty() && spec.device >= 0) {
+  if (!spec.versus.empty() && spec.device >= 0 && !spec.split && continued == nullptr) {
     // The driver's context is there before either side's communicator.
     COLL_ASSIGN(auto device, transport::Device::open(spec.device));
     cost.emplace(std::move(device));
   }
-  CostWatch* const watch = cost && !spec.split ? &*cost : nullptr;
-  return with_communicator(context, bench_options(spec, sink), watch,
-                           [&](runtime::Communicator& communicator) -> Status {
-                             if (spec.split)
-                               return GroupRun(spec, communicator, out, nullptr).run();
-                             if (spec.soak) return Soak(spec, communicator, out).run();
-                             Everyone everyone(communicator, out, op_timeout(spec));
-                             return BenchRun(spec, everyone, watch).run();
-                           });
+  CostWatch* const watch = cost ? &*cost : nullptr;
+  Status ran = with_communicator(context, options, watch,
+                                 [&](runtime::Communicator& communicator) -> Status {
+                                   if (spec.split)
+                                     return GroupRun(spec, communicator, out, continued).run();
+                                   if (spec.soak) return Soak(spec, communicator, out).run();
+                                   Everyone everyone(communicator, out, op_timeout(spec));
+                                   return BenchRun(spec, everyone, watch, continued).run();
+                                 });
+  if (ran || continued == nullptr) return ran;
+  return runtime::in_numbers_of(continued->members, std::move(ran.error()));
 }
 
 }  // namespace collctl::cmd
