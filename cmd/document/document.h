@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 #include "cmd/document/judgement.h"
-#include "cmd/report/output.h"
+#include "cmd/document/output.h"
 #include "cmd/text/console.h"
 #include "cmd/text/table.h"
 

@@ -3,9 +3,9 @@
 #include <span>
 
 #include "cmd/cli/parse.h"
+#include "cmd/document/output.h"
 #include "cmd/judge/bench.h"
 #include "cmd/measure/bench.h"
-#include "cmd/report/output.h"
 
 namespace collctl::cmd {
 
