@@ -7,11 +7,10 @@
 
 #include "base/format.h"
 #include "base/rank_env.h"
-#include "cmd/agent_main.h"
 #include "cmd/cli/help.h"
 #include "cmd/cli/parse.h"
-#include "cmd/rank_main.h"
 #include "cmd/report/report.h"
+#include "cmd/root_commands.h"
 #include "cmd/text/provenance.h"
 #include "cmd/variables.h"
 #include "launcher/remote/agent_protocol.h"

@@ -3,7 +3,6 @@
 #include "base/format.h"
 #include "base/version.h"
 #include "cmd/check/check.h"
-#include "cmd/cli/generate.h"
 #include "cmd/cli/help.h"
 #include "cmd/command_line.h"
 #include "cmd/doctor/doctor.h"

@@ -7,7 +7,7 @@
 #include "base/json_writer.h"
 #include "base/site_files.h"
 #include "base/wait_policy.h"
-#include "cmd/cli/generate.h"
+#include "cmd/cli/help.h"
 #include "cmd/cli/parse.h"
 #include "cmd/plan/calibration.h"
 #include "cmd/root_commands.h"

@@ -24,8 +24,8 @@
 #include "cmd/job/config.h"
 #include "cmd/job/relay.h"
 #include "cmd/measure/running.h"
-#include "cmd/rank_main.h"
 #include "cmd/rank_tasks.h"
+#include "cmd/root_commands.h"
 #include "launcher/local/control.h"
 
 namespace collctl::cmd {

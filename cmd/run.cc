@@ -6,14 +6,13 @@
 #include "base/host_facts.h"
 #include "cmd/job/device_choice.h"
 #include "cmd/job/dry_run.h"
-#include "cmd/job/launch_json.h"
 #include "cmd/job/options.h"
 #include "cmd/job/talk.h"
 #include "cmd/judge/json.h"
 #include "cmd/report/options.h"
 #include "cmd/report/report.h"
 #include "cmd/root_commands.h"
-#include "cmd/text/progress.h"
+#include "cmd/text/console.h"
 
 namespace collctl::cmd {
 namespace {

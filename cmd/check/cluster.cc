@@ -3,7 +3,7 @@
 
 #include "base/format.h"
 #include "cmd/check/check.h"
-#include "cmd/check/collectives.h"
+#include "cmd/check/node.h"
 #include "cmd/job/device_choice.h"
 #include "cmd/judge/bench.h"
 #include "cmd/judge/blame.h"

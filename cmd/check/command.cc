@@ -23,8 +23,8 @@
 #include "cmd/job/talk.h"
 #include "cmd/report/options.h"
 #include "cmd/report/report.h"
+#include "cmd/text/console.h"
 #include "cmd/text/file.h"
-#include "cmd/text/progress.h"
 #include "cmd/text/sizes.h"
 #include "cmd/topo/parts.h"
 

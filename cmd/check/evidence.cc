@@ -6,7 +6,6 @@
 #include "base/format.h"
 #include "cmd/check/check.h"
 #include "cmd/text/hosts.h"
-#include "cmd/text/names_by.h"
 #include "cmd/text/sizes.h"
 #include "cmd/topo/parts.h"
 

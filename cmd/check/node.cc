@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/format.h"
-#include "cmd/check/collectives.h"
 #include "cmd/check/node.h"
 #include "cmd/measure/timing.h"
 

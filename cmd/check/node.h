@@ -4,11 +4,26 @@
 #include <algorithm>
 #include <memory>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "cmd/check/check.h"
+#include "cmd/measure/bench.h"
 #include "launcher/ssh/child.h"
 
 namespace collctl::cmd {
+
+// Which collectives a check runs at each level, and how large. Values.
+
+std::vector<kernels::Collective> check_collectives(CheckLevel level);
+// Of a run on one host, as words of a command line; and how long it may take once it has started.
+// `longer`: for what is measured again.
+std::vector<std::string> node_sizes(CheckLevel level, bool longer = false);
+double node_limit_s(CheckLevel level);
+// The same of a run by one way, in all protocols and by all algorithms: short, its times say
+// little.
+std::vector<std::string> way_sizes(CheckLevel level);
+BenchSpec cluster_spec(CheckLevel level, kernels::Collective collective);
 
 inline constexpr size_t kMostNodeReport = 64 << 20;
 inline constexpr const char* kBelowFloor = "below-floor";  // reason of a finding

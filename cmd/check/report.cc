@@ -8,16 +8,15 @@
 #include "base/format.h"
 #include "base/shell.h"
 #include "cmd/check/check.h"
+#include "cmd/judge/finding.h"
 #include "cmd/judge/json.h"
-#include "cmd/judge/text.h"
 #include "cmd/report/report.h"
 #include "cmd/text/hosts.h"
-#include "cmd/text/names_by.h"
 #include "cmd/text/provenance.h"
 #include "cmd/text/sizes.h"
 #include "cmd/text/table.h"
 #include "cmd/topo/parts.h"
-#include "cmd/topo/picture.h"
+#include "cmd/topo/svg_plane.h"
 #include "topology/xml/xml.h"
 
 namespace collctl::cmd {

@@ -3,7 +3,6 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "cmd/cli/generate.h"
 #include "cmd/cli/help.h"
 
 namespace collctl::cmd {

@@ -9,7 +9,7 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/whole_file.h"
-#include "cmd/cli/generate.h"
+#include "cmd/cli/help.h"
 
 namespace collctl::cmd {
 namespace {

@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "cmd/cli/foreign_options.h"
 #include "cmd/cli/values.h"
+#include "cmd/text/sizes.h"
 
 namespace collctl::cmd {
 namespace {
@@ -18,12 +19,6 @@ std::vector<std::string> visible_commands() {
   for (const Command& command : commands())
     if (!command.hidden) names.emplace_back(command.name);
   return names;
-}
-
-std::string joined(const std::vector<std::string>& words, const char* between) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : between) + word;
-  return text;
 }
 
 // `arguments` of run; the word stands at `place`.
@@ -106,7 +101,7 @@ Status place_words(ParsedLine& line, const std::vector<std::string>& arguments) 
   if (!command.known_words.empty() && !words.empty() &&
       std::find(command.known_words.begin(), command.known_words.end(), words[0]) ==
           command.known_words.end())
-    return usage(format("'{}': expected {}", words[0], joined(command.known_words, ", ")));
+    return usage(format("'{}': expected {}", words[0], joined(command.known_words)));
   if (line.has_program && line.program.empty()) return usage("expected a program after --");
   return {};
 }

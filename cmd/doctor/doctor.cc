@@ -6,7 +6,7 @@
 #include "cmd/job/options.h"
 #include "cmd/job/talk.h"
 #include "cmd/report/options.h"
-#include "cmd/text/progress.h"
+#include "cmd/text/console.h"
 
 namespace collctl::cmd {
 

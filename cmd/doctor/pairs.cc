@@ -9,8 +9,8 @@
 #include "base/interface_choice.h"
 #include "cmd/doctor/common_cause.h"
 #include "cmd/doctor/doctor.h"
-#include "cmd/judge/ends.h"
 #include "cmd/judge/odd_link.h"
+#include "cmd/judge/verdict.h"
 #include "cmd/topo/parts.h"
 
 namespace collctl::cmd {

@@ -6,8 +6,8 @@
 #include "base/format.h"
 #include "base/json_writer.h"
 #include "cmd/doctor/doctor.h"
+#include "cmd/judge/finding.h"
 #include "cmd/judge/json.h"
-#include "cmd/judge/text.h"
 #include "cmd/text/provenance.h"
 #include "cmd/text/sizes.h"
 

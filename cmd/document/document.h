@@ -3,6 +3,7 @@
 // read comes out of it, so that every command writes the same kinds of files. Pure but for
 // write_documents(). Threads: any.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <string>
@@ -12,11 +13,28 @@
 
 #include "base/result.h"
 #include "cmd/document/judgement.h"
-#include "cmd/document/output.h"
+#include "cmd/judge/limits.h"
 #include "cmd/text/console.h"
 #include "cmd/text/table.h"
 
 namespace collctl::cmd {
+
+// Where a report goes, and in which forms. Values.
+
+enum class Format : uint8_t { text, json, csv, jsonl, nccl_tests, svg, html, junit, prometheus };
+struct OutputFile {
+  std::string path;  // never "-": that is --json (topo: the picture on standard output)
+  Format format;
+};
+struct OutputOptions {
+  Format format = Format::text;
+  std::vector<OutputFile> files;
+  bool plot = false, quiet = false, wide = false;
+  int verbosity = 0;
+  Limits limits;
+  std::string save_baseline;  // empty: nowhere
+  std::string trace;          // file of --trace; empty: none
+};
 
 struct Facts {
   std::vector<std::string> lines;  // each goes on below where it does not fit

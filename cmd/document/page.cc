@@ -10,7 +10,6 @@
 #include "cmd/document/document.h"
 #include "cmd/document/judgement.h"
 #include "cmd/text/hosts.h"
-#include "cmd/text/names_by.h"
 
 namespace collctl::cmd {
 namespace {

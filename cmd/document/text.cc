@@ -4,9 +4,8 @@
 
 #include "base/format.h"
 #include "cmd/document/document.h"
-#include "cmd/judge/text.h"
+#include "cmd/judge/finding.h"
 #include "cmd/text/hosts.h"
-#include "cmd/text/names_by.h"
 #include "cmd/text/sizes.h"
 
 namespace collctl::cmd {

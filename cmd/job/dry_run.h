@@ -1,6 +1,8 @@
 // `run --dry-run`: which ranks would run where, as a table or as collctl.run/1. Contacts nobody:
 // what only the hosts know is "asked at start" (null in JSON).
 #pragma once
+#include <vector>
+
 #include "base/json_writer.h"
 #include "cmd/cli/parse.h"
 #include "cmd/job/job.h"
@@ -17,5 +19,11 @@ Result<int> dry_run(const ParsedLine& line, const LaunchOptions& launch, Console
 void write_run_head(JsonWriter& json, const ParsedLine& line);
 // An array of numbers as the value of a key.
 void write_ints(JsonWriter& json, const char* key, const std::vector<int>& values);
+
+// The roster of a job on hosts as data: per host how far it came, when, how, and why not further.
+// Used by the reports of run. Pure.
+
+// As "launch": {"hosts": [...]}; nothing for a job without hosts.
+void write_launch(JsonWriter& json, const std::vector<HostEnd>& hosts);
 
 }  // namespace collctl::cmd

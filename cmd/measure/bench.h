@@ -17,7 +17,7 @@
 #include "cmd/measure/task.h"
 #include "cmd/verify/bench_op.h"
 #include "cmd/verify/buffer_shape.h"
-#include "cmd/verify/fault.h"
+#include "cmd/verify/diagnose.h"
 #include "kernels/contract/types.h"
 
 namespace collctl::cmd {

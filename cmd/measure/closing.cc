@@ -1,4 +1,4 @@
-#include "cmd/measure/closing.h"
+#include "cmd/measure/fields.h"
 
 #include <algorithm>
 #include <map>
@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/format.h"
-#include "cmd/measure/fields.h"
 #include "runtime/plan/job_hosts.h"
 
 namespace collctl::cmd {

@@ -1,4 +1,4 @@
-#include "cmd/measure/header.h"
+#include "cmd/measure/fields.h"
 
 #include <algorithm>
 #include <climits>

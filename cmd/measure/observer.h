@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "base/record.h"
-#include "cmd/measure/closing.h"
-#include "cmd/measure/header.h"
+#include "cmd/measure/fields.h"
 #include "cmd/measure/timed.h"
 #include "cmd/measure/together.h"
 

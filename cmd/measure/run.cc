@@ -8,8 +8,7 @@
 
 #include "base/env.h"
 #include "base/format.h"
-#include "cmd/measure/closing.h"
-#include "cmd/measure/header.h"
+#include "cmd/measure/fields.h"
 #include "cmd/text/sizes.h"
 
 namespace collctl::cmd {

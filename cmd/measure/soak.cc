@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/format.h"
+#include "cmd/measure/fields.h"
 #include "cmd/measure/gpu_clocks.h"
-#include "cmd/measure/header.h"
 #include "cmd/measure/timed.h"
 #include "cmd/measure/timing.h"
 #include "cmd/verify/data_inputs.h"

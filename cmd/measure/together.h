@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cmd/measure/bench.h"
+#include "cmd/measure/fields.h"
 #include "cmd/measure/groups.h"
-#include "cmd/measure/header.h"
 #include "cmd/measure/rows.h"
 #include "cmd/measure/timed.h"
 #include "cmd/measure/timing.h"

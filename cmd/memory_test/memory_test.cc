@@ -6,16 +6,19 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/env.h"
 #include "base/format.h"
 #include "base/host_devices.h"
 #include "base/host_facts.h"
 #include "base/host_limits.h"
 #include "base/record.h"
-#include "cmd/measure/closing.h"
+#include "cmd/job/options.h"
+#include "cmd/measure/fields.h"
 #include "cmd/text/provenance.h"
 #include "transport/device/device.h"
 
 namespace collctl::cmd {
+
 namespace {
 
 using transport::Device;
@@ -194,5 +197,27 @@ Result<MemoryReport> measure_memory() {
 }
 
 const RankTask kMemoryTask{.name = "memory-test", .run = run_memory, .command = memory_row};
+
+// The command `memory-test`.
+
+Result<int> memory_command(const ParsedLine& given, Console& console) {
+  COLL_TRY(base::check_knobs());
+  ParsedLine line = given;
+  const bool hosts = line.has("hosts") || line.has("hostfile");
+  if (!line.has("ranks") && !line.has("ranks-per-host"))
+    line.given[hosts ? "ranks-per-host" : "ranks"] = {"1"};
+  COLL_ASSIGN(const LaunchOptions launch, interpret_launch(line));
+  // It opens the GPUs by itself, one after the other.
+  TaskSpec task{.task = &kMemoryTask, .settings = {}, .options = "{}"};
+  task.settings.device_request = DeviceRequest::cpu;
+  LastRecord sink;
+  const JobOutcome outcome = run_task_job(launch, task, sink);
+  if (outcome.error) return *outcome.error;
+  COLL_ASSIGN(const MemoryReport report, read_memory(sink.text));
+  bool wrong = false;
+  for (const MemoryRow& row : report.rows) wrong = wrong || row.wrong;
+  console.out(line.has("json") ? memory_json(report) + "\n" : memory_text(report));
+  return wrong ? int(ErrorCode::bad_data) : 0;
+}
 
 }  // namespace collctl::cmd

@@ -1,12 +1,16 @@
 // What was measured of this machine's cores and of its GPUs' windows
 // (runtime/communicator/calibrate.h), as `env` and `plan` show it. Threads: any.
 #pragma once
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "base/json_writer.h"
 #include "base/result.h"
+#include "cmd/plan/network.h"
 #include "runtime/communicator/calibrate.h"
 #include "runtime/plan/model.h"
+#include "runtime/tuner/plugin.h"
 
 namespace collctl::cmd {
 
@@ -33,5 +37,24 @@ void write_windows(const ShownWindows& shown, JsonWriter& json);
 // All that are kept of this machine: a line each; "gpu_calibrations".
 std::string all_windows_text();
 void write_all_windows(JsonWriter& json);
+
+// The tuner plugin that a job with these variables would use, in a plan: what it is, and its choice
+// beside ours. Threads: values.
+
+struct PlanTuner {  // for the report
+  std::string name, library, text;
+  int version = 0;
+};
+
+// For a job on these hosts. Null: there is none. Error unavailable: it is named and cannot be used,
+// or its init fails.
+Result<std::unique_ptr<runtime::PluginTuner>> start_plan_tuner(
+    const std::optional<PlanNetwork>& plugin, const runtime::HostGroups& hosts);
+std::optional<PlanTuner> plan_tuner(const runtime::PluginTuner* tuner);
+
+std::string plan_tuner_text(const std::optional<PlanTuner>& tuner);  // a line, or nothing
+void write_plan_tuner(const std::optional<PlanTuner>& tuner, JsonWriter& json);
+// "tuner" of a choice.
+void write_tuned(const std::optional<runtime::TunedChoice>& tuned, JsonWriter& json);
 
 }  // namespace collctl::cmd

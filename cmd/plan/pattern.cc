@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "base/format.h"
+#include "cmd/verify/buffer_shape.h"
 #include "cmd/verify/row.h"
-#include "cmd/verify/uneven.h"
 
 namespace collctl::cmd {
 

@@ -11,7 +11,6 @@
 #include "cmd/cli/parse.h"
 #include "cmd/plan/calibration.h"
 #include "cmd/plan/network.h"
-#include "cmd/plan/tuner.h"
 #include "cmd/text/table.h"
 #include "cmd/topo/machine_search.h"
 #include "cmd/topo/view.h"

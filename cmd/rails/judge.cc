@@ -5,7 +5,6 @@
 #include "base/format.h"
 #include "cmd/judge/odd_link.h"
 #include "cmd/measure/timing.h"
-#include "cmd/rails/cells.h"
 #include "cmd/rails/path_trials.h"
 #include "cmd/rails/usual.h"
 

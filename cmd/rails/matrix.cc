@@ -8,7 +8,7 @@
 #include "base/host_facts.h"
 #include "base/host_limits.h"
 #include "cmd/judge/blame.h"
-#include "cmd/measure/closing.h"
+#include "cmd/measure/fields.h"
 #include "cmd/rails/pair.h"
 #include "runtime/bootstrap/interfaces.h"
 #include "runtime/links/proxy.h"

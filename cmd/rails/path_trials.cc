@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/format.h"
-#include "cmd/rails/cells.h"
 #include "cmd/rails/usual.h"
 
 namespace collctl::cmd {

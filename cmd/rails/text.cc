@@ -6,9 +6,8 @@
 #include "base/format.h"
 #include "base/shell.h"
 #include "cmd/judge/json.h"
-#include "cmd/rails/cells.h"
+#include "cmd/rails/usual.h"
 #include "cmd/text/hosts.h"
-#include "cmd/text/names_by.h"
 #include "cmd/text/provenance.h"
 #include "cmd/text/sizes.h"
 

@@ -4,7 +4,6 @@
 
 #include "base/format.h"
 #include "cmd/judge/json.h"
-#include "cmd/report/figures.h"
 #include "cmd/text/provenance.h"
 #include "cmd/text/sizes.h"
 #include "cmd/text/table.h"

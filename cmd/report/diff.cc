@@ -8,7 +8,7 @@
 #include "base/format.h"
 #include "cmd/judge/json.h"
 #include "cmd/measure/timing.h"
-#include "cmd/report/figures.h"
+#include "cmd/report/compare.h"
 #include "cmd/text/provenance.h"
 #include "cmd/text/sizes.h"
 #include "cmd/text/table.h"

@@ -1,4 +1,4 @@
-#include "cmd/report/figures.h"
+#include "cmd/report/compare.h"
 
 #include <algorithm>
 

@@ -1,9 +1,9 @@
 // The report for programs: JSON, JSON Lines, CSV. Keys are a contract; units are in the names.
 #include "cmd/judge/json.h"
 #include "base/format.h"
-#include "cmd/job/launch_json.h"
+#include "cmd/job/dry_run.h"
 #include "cmd/measure/fields.h"
-#include "cmd/report/fields.h"
+#include "cmd/report/read.h"
 #include "cmd/text/provenance.h"
 
 namespace collctl::cmd {

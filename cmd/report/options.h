@@ -3,7 +3,7 @@
 #include <span>
 
 #include "cmd/cli/parse.h"
-#include "cmd/document/output.h"
+#include "cmd/document/document.h"
 #include "cmd/judge/bench.h"
 #include "cmd/measure/bench.h"
 

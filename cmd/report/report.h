@@ -16,12 +16,10 @@
 #include "base/whole_file.h"
 #include "cmd/document/document.h"
 #include "cmd/document/judgement.h"
-#include "cmd/document/output.h"
 #include "cmd/job/job.h"
 #include "cmd/judge/bench.h"
 #include "cmd/text/console.h"
 #include "cmd/text/file.h"
-#include "cmd/text/progress.h"
 
 namespace collctl::cmd {
 

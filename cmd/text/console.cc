@@ -2,7 +2,6 @@
 
 #include <sys/ioctl.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -16,6 +15,7 @@
 #include "base/wait.h"
 
 namespace collctl::cmd {
+
 namespace {
 
 constexpr int64_t kSilenceNs = 10'000'000'000;  // then somebody wonders what goes on
@@ -149,6 +149,23 @@ void Console::still() {
   const std::string shown = base::printable(going_on_).substr(0, width - 1);
   transient_width_ = shown.size();
   write_all(err_fd_, "\r\033[K" + shown, &err_errno_);
+}
+
+void Progress::phase(int rank, const std::string& name) {
+  phases_[rank] = name;
+  std::map<std::string, int> counts;
+  for (const auto& [unused, phase] : phases_) ++counts[phase];
+  std::string line = "starting:";
+  for (const auto& [phase, count] : counts) line += format(" {} {}", count, phase);
+  text(line);
+}
+
+void Progress::text(const std::string& text) {
+  if (wanted_) console_.transient(text);
+}
+
+void Progress::clear() {
+  console_.transient("");
 }
 
 }  // namespace collctl::cmd

@@ -4,6 +4,7 @@
 // the end. Colours, and a line that is overwritten, only where a person looks: a terminal that
 // mpirun reads into a pipe is none. Threads: one (the command's).
 #pragma once
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -55,6 +56,24 @@ class Console {
   std::string going_on_;
   int64_t draw_at_ns_ = 0;  // not before
   int64_t wrote_at_ns_;     // on either stream; before anything was: made
+};
+
+// What a person sees while waiting, and where it is seen by nobody what a log has of it
+// (Console::transient). Threads: guarded by the caller.
+
+class Progress {
+ public:
+  // Unless `wanted` it says nothing.
+  Progress(Console& console, bool wanted) : console_(console), wanted_(wanted) {}
+  // A rank reached a phase of its start.
+  void phase(int rank, const std::string& name);
+  void text(const std::string& text);
+  void clear();
+
+ private:
+  Console& console_;
+  const bool wanted_;
+  std::map<int, std::string> phases_;
 };
 
 }  // namespace collctl::cmd

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/format.h"
-#include "cmd/verify/uneven.h"
+#include "cmd/verify/buffer_shape.h"
 
 namespace collctl::cmd {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <thread>
 
-#include "cmd/verify/uneven.h"
+#include "cmd/verify/buffer_shape.h"
 
 namespace collctl::cmd {
 

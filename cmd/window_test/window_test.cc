@@ -5,7 +5,7 @@
 
 #include "base/env.h"
 #include "base/format.h"
-#include "cmd/measure/header.h"
+#include "cmd/measure/fields.h"
 #include "cmd/measure/rank.h"
 #include "cmd/measure/timing.h"
 #include "kernels/cpu/launch.h"

@@ -1,5 +1,5 @@
 // When others than the ranks had a host's processors during a run, and how that is said.
-#include "cmd/measure/closing.h"
+#include "cmd/measure/fields.h"
 #include "tests/catch.h"
 
 namespace busy_hosts_tests {

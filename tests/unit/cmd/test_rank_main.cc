@@ -1,5 +1,5 @@
 // One rank as a process of its own (cmd/rank_main), with this test as its launcher.
-#include "cmd/rank_main.h"
+#include "cmd/root_commands.h"
 
 #include <unistd.h>
 

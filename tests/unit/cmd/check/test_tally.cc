@@ -1,5 +1,5 @@
 // A suite that has measured less than it planned has not passed.
-#include "cmd/check/tally.h"
+#include "cmd/check/check.h"
 #include "tests/catch.h"
 
 namespace tally_tests {

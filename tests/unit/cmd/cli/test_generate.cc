@@ -4,7 +4,6 @@
 #include <sstream>
 
 #include "base/format.h"
-#include "cmd/cli/generate.h"
 #include "cmd/cli/help.h"
 #include "tests/catch.h"
 #include "tests/places.h"

@@ -1,5 +1,5 @@
 // Who is blamed for trials between ends that failed.
-#include "cmd/judge/ends.h"
+#include "cmd/judge/verdict.h"
 
 #include "base/format.h"
 #include "tests/catch.h"

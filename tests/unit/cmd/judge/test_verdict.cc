@@ -2,8 +2,8 @@
 // never a pass beside an error, whatever the report.
 #include <algorithm>
 
+#include "cmd/judge/finding.h"
 #include "cmd/judge/json.h"
-#include "cmd/judge/text.h"
 #include "cmd/rails/rails.h"
 #include "cmd/window_test/window_test.h"
 #include "tests/unit/cmd/report/report_rows.h"

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "cmd/verify/uneven.h"
+#include "cmd/verify/buffer_shape.h"
 #include "runtime/plan/comm_shape.h"
 #include "tests/catch.h"
 

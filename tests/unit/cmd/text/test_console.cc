@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "cmd/job/talk.h"
-#include "cmd/text/progress.h"
 #include "tests/catch.h"
 
 namespace text_console_tests {

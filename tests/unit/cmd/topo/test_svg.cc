@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <pugixml.hpp>
 
-#include "cmd/topo/picture.h"
+#include "cmd/topo/svg_plane.h"
 #include "tests/unit/cmd/topo/topo_machines.h"
 
 namespace topo_svg_tests {

@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
+#include "cmd/verify/buffer_shape.h"
 #include "cmd/verify/data_check.h"
-#include "cmd/verify/uneven.h"
 #include "tests/catch.h"
 
 namespace verify_bench_op_tests {
