@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -102,6 +103,17 @@ struct Document {
 // tested, and last the verdict. Nothing in it is obeyed by a terminal.
 std::string document_text(const Document& document, const TextStyle& style);
 // "passed", "FAILED: 1 of 6 hosts (node03)": THE words for how a run ended.
+// sections.cc: who is at fault, what failed, what is to know, what was not tested, in this order;
+// those with nothing are left out. Of one check at most so many lines.
+struct Section {
+  const char* title;  // "at fault"
+  struct Entry {
+    std::vector<std::pair<std::string, std::string>> lines;  // by whom or which check, in words
+    std::string remedy;                                      // of all of them; may be empty
+  };
+  std::vector<Entry> entries;
+};
+std::vector<Section> sections_of(const Judgement& judged, size_t most);
 // Green, yellow or red.
 std::string verdict_coloured(const Verdict& verdict, const Console* console,
                              const std::string& words);

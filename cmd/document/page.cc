@@ -2,6 +2,7 @@
 // then everything. It needs no other file and no network, follows the reader's choice of light or
 // dark, and nothing that a host says is markup in it.
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <utility>
 
@@ -35,7 +36,7 @@ li{margin:.35em 0}
 li b{margin-right:.4em}
 .remedy{display:block;color:var(--muted)}
 pre{font:12px/1.4 "DejaVu Sans Mono",Consolas,Menlo,monospace;overflow-x:auto}
-.wide{overflow-x:auto}
+.wide{overflow-x:auto;margin:.6em 0}
 svg{max-width:100%;height:auto;display:block;margin:.5em 0}
 table{border-collapse:collapse;font-size:12.5px}
 th,td{border:1px solid var(--line);padding:3px 8px;text-align:left;vertical-align:top}
@@ -63,8 +64,12 @@ bool is_figure(const std::string& text) {
 const char* colour_of(const std::string& cell) {
   if (cell == "fail" || cell == "FAIL") return "bad";
   if (cell == "pass" || cell == "ok") return "ok";
-  if (cell == "warn" || cell == "not-tested" || cell == "not run" || cell == "left out")
+  if (cell == "warn" || cell == "not-tested" || cell == "not tested" || cell == "not run" ||
+      cell == "left out")
     return "part";
+  // As a table of the terminal marks what fails, and what is odd or slow.
+  if (cell.ends_with(" !")) return "bad";
+  if (cell.ends_with(" *")) return "part";
   return is_figure(cell) ? "number" : nullptr;
 }
 
@@ -95,48 +100,33 @@ std::string verdict_html(const Document& document) {
                 error ? ": " + escaped(error->chain()) : "");
 }
 
-std::string item(const char* colour, const std::string& head, const std::string& words,
-                 const std::string& remedy) {
-  return format(
-      "<li><b class=\"{}\">{}</b>{}{}</li>\n", colour, escaped(head), escaped(words),
-      remedy.empty() ? "" : format("<span class=\"remedy\">&rarr; {}</span>", escaped(remedy)));
-}
-
-std::string section(const char* title, const std::string& items, size_t more = 0) {
-  if (items.empty()) return "";
-  return format(
-      "<h2>{}</h2>\n<ul>\n{}</ul>\n{}", title, items,
-      more > 0 ? format("<p class=\"muted\">and {} more in the table below</p>\n", more) : "");
+// What stands there with what to do below it.
+std::string item(const char* colour, const Section::Entry& entry) {
+  std::string html;
+  for (const auto& [head, words] : entry.lines)
+    html += format("{}<b class=\"{}\">{}</b>{}", html.empty() ? "" : "<br>\n", colour,
+                   escaped(head), escaped(words));
+  return format("<li>{}{}</li>\n", html,
+                entry.remedy.empty()
+                    ? ""
+                    : format("<span class=\"remedy\">&rarr; {}</span>", escaped(entry.remedy)));
 }
 
 std::string findings_html(const Judgement& judged) {
-  std::string html, items;
-  for (const Culprit& culprit : judged.culprits)
-    items += item("bad", format("{} {}", subject_word(culprit.kind), culprit.name),
-                  culprit.evidence, "");
-  html += section("At fault", items);
+  std::vector<Section> sections = sections_of(judged, kMostFindings);
   // Where a document has no checks its verdict has the words.
-  items.clear();
-  if (judged.checks.empty())
+  if (judged.checks.empty() && !judged.verdict.reasons().empty()) {
+    Section& why = sections.emplace_back(Section{.title = "why", .entries = {}});
     for (const Reason& reason : judged.verdict.reasons())
-      items += item("bad", reason.code, reason.message, "");
-  html += section("Why", items);
-  struct Kind {
-    FindingStatus status;
-    const char *title, *colour;
-  };
-  for (const Kind& kind :
-       {Kind{FindingStatus::fail, "Failed", "bad"}, Kind{FindingStatus::warn, "To know", "part"},
-        Kind{FindingStatus::not_tested, "Not tested", "part"}}) {
-    items.clear();
-    size_t count = 0;
-    for (const Finding& finding : judged.checks) {
-      const bool news = finding.status == kind.status && !finding.message.empty() &&
-                        (kind.status != FindingStatus::not_tested || finding.code != ErrorCode{});
-      if (!news || count++ >= kMostFindings) continue;
-      items += item(kind.colour, finding.name, finding.message, finding.remedy);
-    }
-    html += section(kind.title, items, count > kMostFindings ? count - kMostFindings : 0);
+      why.entries.push_back({.lines = {{reason.code, reason.message}}, .remedy = {}});
+  }
+  std::string html;
+  for (const Section& section : sections) {
+    const std::string_view title = section.title;
+    html += format("<h2>{}{}</h2>\n<ul>\n", char(std::toupper(title[0])), title.substr(1));
+    for (const Section::Entry& entry : section.entries)
+      html += item(title == "to know" || title == "not tested" ? "part" : "bad", entry);
+    html += "</ul>\n";
   }
   return html;
 }
@@ -301,11 +291,15 @@ std::string html_of(const Drawn& drawn) {
 
 // With all that -v shows.
 std::string parts_html(const Document& document, bool after) {
-  std::string html;
-  for (const DocumentPart& part : document.parts)
-    if (part.after == after && part.shown != Shown::brief)
-      html += std::visit([](const auto& what) { return html_of(what); }, part.what);
-  return html;
+  std::string html, drawn;
+  for (const DocumentPart& part : document.parts) {
+    if (part.after != after || part.shown == Shown::brief) continue;
+    // A matrix that the picture shows is for those who want its figures.
+    const bool pictured = std::holds_alternative<Grid>(part.what) && !document.svg.empty();
+    (pictured ? drawn : html) +=
+        std::visit([](const auto& what) { return html_of(what); }, part.what);
+  }
+  return html + details("In figures", drawn);
 }
 
 }  // namespace

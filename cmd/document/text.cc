@@ -1,11 +1,8 @@
 // A document as a person reads it in a terminal.
 #include <algorithm>
-#include <set>
 
 #include "base/format.h"
 #include "cmd/document/document.h"
-#include "cmd/judge/finding.h"
-#include "cmd/text/hosts.h"
 #include "cmd/text/sizes.h"
 
 namespace collctl::cmd {
@@ -80,6 +77,16 @@ std::string shown(std::string text) {
   return text;
 }
 
+std::string text_of(const Section& section, size_t width) {
+  std::string text = format("{}:\n", section.title);
+  for (const Section::Entry& entry : section.entries) {
+    for (const auto& [head, words] : entry.lines)
+      text += "  " + wrapped(format("{}: {}", head, words), 4, width);
+    if (!entry.remedy.empty()) text += "    " + wrapped("-> " + entry.remedy, 7, width);
+  }
+  return text;
+}
+
 // Parts stand apart by an empty line.
 void add_block(std::string& text, const std::string& block) {
   if (!block.empty()) text += (text.empty() ? "" : "\n") + block;
@@ -93,93 +100,6 @@ void add_parts(const Document& document, bool after, const TextStyle& style, siz
                 std::visit([&](const auto& what) { return text_of(what, width); }, part.what));
 }
 
-bool says(const Finding& finding, const Culprit& culprit) {
-  return finding.status == FindingStatus::fail && finding.at.kind == culprit.kind &&
-         finding.message.ends_with(culprit.evidence) && subject_name(finding.at) == culprit.name;
-}
-
-// Who is at fault, each with what to do where a finding says just that of it.
-std::string culprits_text(const Judgement& judged, size_t width,
-                          std::set<const Finding*>& told_there) {
-  std::string text;
-  for (const Culprit& culprit : judged.culprits) {
-    text += "  " + wrapped(format("{} {}: {}", subject_word(culprit.kind), culprit.name,
-                                  evidence_alone(culprit)),
-                           4, width);
-    const auto same = std::find_if(judged.checks.begin(), judged.checks.end(),
-                                   [&](const Finding& finding) { return says(finding, culprit); });
-    if (same == judged.checks.end()) continue;
-    told_there.insert(&*same);
-    if (!same->remedy.empty()) text += "    " + wrapped("-> " + same->remedy, 7, width);
-  }
-  return text.empty() ? text : "at fault:\n" + text;
-}
-
-bool is_listed(const Finding& finding, FindingStatus status) {
-  if (finding.message.empty()) return false;
-  if (status == FindingStatus::warn && finding.odd && finding.status == FindingStatus::pass)
-    return true;
-  return finding.status == status &&
-         (status != FindingStatus::not_tested || finding.code != ErrorCode{});
-}
-
-// Those of one check that say the same of several hosts are one entry, and so are checks that say
-// the same.
-std::string findings_text(const Judgement& judged, FindingStatus status, const char* title,
-                          const TextStyle& style, size_t width,
-                          const std::set<const Finding*>& told_before) {
-  struct Said {
-    std::string words, remedy;
-    bool of_hosts = false;
-    auto operator<=>(const Said&) const = default;
-  };
-  NamesBy<std::pair<std::string, Said>> by_check;  // hosts by check and words
-  for (const Finding& finding : judged.checks) {
-    if (!is_listed(finding, status) || told_before.contains(&finding)) continue;
-    const std::string& host = finding.at.host.name;
-    const bool named = host.empty() || finding.message.find(host) != std::string::npos;
-    auto& hosts = by_check[{finding.name, {finding.message, finding.remedy, !named}}];
-    if (!named) hosts.push_back(host);
-  }
-  NamesBy<Said> entries;  // checks by all that is said
-  std::map<std::string, size_t> count, left_out;
-  for (const auto& [key, hosts] : by_check.groups()) {
-    const auto& [check, said] = key;
-    if (count[check]++ >= kMostEntries && !style.whole) {
-      ++left_out[check];
-      continue;
-    }
-    Said whole = said;
-    if (said.of_hosts) whole.words = format("{}: {}", folded_hosts(hosts), said.words);
-    entries[whole].push_back(check);
-  }
-  NamesBy<std::string> lines;  // by remedy
-  for (const auto& [said, checks] : entries.groups())
-    lines[said.remedy].push_back(format("{}: {}", joined(checks), said.words));
-  std::string text;
-  for (const auto& [remedy, all] : lines.groups()) {
-    for (const std::string& line : all) text += "  " + wrapped(line, 4, width);
-    if (!remedy.empty()) text += "    " + wrapped("-> " + remedy, 7, width);
-  }
-  for (const auto& [check, more] : left_out)
-    text += "  " + wrapped(format("{}: and {} more", check, more), 4, width);
-  return text.empty() ? text : format("{}:\n", title) + text;
-}
-
-std::vector<std::string> hosts_at_fault(const Judgement& judged) {
-  std::vector<std::string> names;
-  for (const Culprit& culprit : judged.culprits)
-    if (culprit.host.named()) names.push_back(culprit.host.name);
-  if (judged.culprits.empty())
-    for (const Finding& finding : judged.checks)
-      if (finding.status == FindingStatus::fail && finding.at.kind == SubjectKind::host &&
-          finding.at.host.named())
-        names.push_back(finding.at.host.name);
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  return names;
-}
-
 }  // namespace
 
 std::string verdict_coloured(const Verdict& verdict, const Console* console,
@@ -190,31 +110,15 @@ std::string verdict_coloured(const Verdict& verdict, const Console* console,
   return console->out_colour(colour, words.substr(0, end)) + words.substr(end);
 }
 
-std::string verdict_words(const Judgement& judged, size_t hosts, const std::string& summary) {
-  const Verdict& verdict = judged.verdict;
-  if (verdict.ok()) return "passed";
-  if (verdict.incomplete()) return "passed, but not everything that was asked for was tested";
-  std::string text = "FAILED";
-  if (verdict.error()) return text + ", the run broke off";
-  if (verdict.code() != ErrorCode::failed) text += format(" ({})", base::code_name(verdict.code()));
-  if (const auto bad = hosts_at_fault(judged); !bad.empty() && hosts > 1)
-    text += format(": {} of {} ({})", bad.size(), counted(hosts, "host"), folded_hosts(bad));
-  return summary.empty() ? text : format("{}: {}", text, summary);
-}
-
 std::string document_text(const Document& document, const TextStyle& style) {
   if (document.own_text) return document.own_text(style);
   const size_t width = std::max(style.width, kLeastWidth);
   std::string text;
   if (!style.quiet) text = wrapped(document.heading, 2, width);
   add_parts(document, false, style, width, text);
-  std::set<const Finding*> told;
   const Judgement& judged = document.judged;
-  add_block(text, culprits_text(judged, width, told));
-  add_block(text, findings_text(judged, FindingStatus::fail, "failed", style, width, told));
-  add_block(text, findings_text(judged, FindingStatus::warn, "to know", style, width, told));
-  add_block(text,
-            findings_text(judged, FindingStatus::not_tested, "not tested", style, width, told));
+  for (const Section& section : sections_of(judged, style.whole ? SIZE_MAX : kMostEntries))
+    add_block(text, text_of(section, width));
   add_parts(document, true, style, width, text);
   text = shown(std::move(text));
   add_block(text,

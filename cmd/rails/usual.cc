@@ -8,8 +8,8 @@ namespace collctl::cmd {
 
 namespace {
 
-using Nic = std::pair<int, size_t>;  // host, index of its NIC
-using Partners = std::map<Nic, double>;
+using NicAt = std::pair<int, size_t>;  // host, index of its NIC
+using Partners = std::map<NicAt, double>;
 
 // The n-th best of them.
 double nth_best(std::vector<double> values, size_t n) {
@@ -23,8 +23,8 @@ double nth_best(std::vector<double> values, size_t n) {
 template <class Value, class Kind>
 std::map<double, double> usual_of(const RailsReport& report, bool rail_only, const Value& value,
                                   const Kind& kind) {
-  std::map<double, std::map<Nic, Partners>> by_kind;
-  const auto keep_better = [](Partners& partners, const Nic& nic, double better) {
+  std::map<double, std::map<NicAt, Partners>> by_kind;
+  const auto keep_better = [](Partners& partners, const NicAt& nic, double better) {
     const auto [at, fresh] = partners.emplace(nic, better);
     if (!fresh) at->second = std::max(at->second, better);
   };
@@ -32,7 +32,7 @@ std::map<double, double> usual_of(const RailsReport& report, bool rail_only, con
     const RailsNic &from = nic_from(report, at), &to = nic_to(report, at);
     const std::optional<double> good = value(cell_at(report, at));
     if (!good || (rail_only && from.name != to.name)) continue;
-    const Nic one{report.pairs[at.pair].from, at.from}, other{report.pairs[at.pair].to, at.to};
+    const NicAt one{report.pairs[at.pair].from, at.from}, other{report.pairs[at.pair].to, at.to};
     auto& nics = by_kind[kind(from, to)];
     keep_better(nics[one], other, *good);
     keep_better(nics[other], one, *good);

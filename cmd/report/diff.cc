@@ -23,7 +23,7 @@ constexpr double kScatters = 3.5;     // deviations; of a few hundred healthy fi
 constexpr double kSure = 3;           // standard errors of a median
 constexpr double kLeastRatio = 1e-6;  // what no byte passes any more has none
 
-struct Row {
+struct DiffRow {
   FigureKey key;
   Figure was, is;
   double ratio = 0, limit = 0;  // less than the limit is slower
@@ -61,12 +61,12 @@ class Diff {
  private:
   void pair_up(const Figures& before, const Figures& after);
   void judge();
-  void judge_kind(const std::string& name, const std::vector<Row*>& rows);
+  void judge_kind(const std::string& name, const std::vector<DiffRow*>& rows);
   void fold_paths();
-  void fold(std::string name, const std::vector<Row*>& rows);
+  void fold(std::string name, const std::vector<DiffRow*>& rows);
   void tell_findings();
   void failures_of(const ComparedRun& a, const ComparedRun& b, std::vector<Finding>& list) const;
-  void write_rows(JsonWriter& json, const char* name, const std::vector<Row>& rows) const;
+  void write_rows(JsonWriter& json, const char* name, const std::vector<DiffRow>& rows) const;
   Table table() const;
   Facts counts() const;
   std::vector<std::string> summary() const;
@@ -74,12 +74,13 @@ class Diff {
     return slower ? "slower" : ratio > 1 / std::max(below_, 0.01) ? "faster" : "";
   }
   size_t slower() const {
-    return size_t(std::count_if(rows_.begin(), rows_.end(), [](const Row& r) { return r.slower; }));
+    return size_t(
+        std::count_if(rows_.begin(), rows_.end(), [](const DiffRow& r) { return r.slower; }));
   }
 
   const ComparedRun &was_, &is_;
   const double below_;
-  std::vector<Row> rows_, once_;
+  std::vector<DiffRow> rows_, once_;
   std::vector<Fold> folds_;
   std::vector<std::string> missing_;
   std::vector<Finding> came_, went_, findings_;
@@ -95,7 +96,7 @@ void Diff::pair_up(const Figures& before, const Figures& after) {
     const Figure& now = at->second;
     // A path that had nothing before cannot have less.
     if (old.number <= 0 || (now.number <= 0 && !old.from.named())) continue;
-    Row row{.key = key, .was = old, .is = now};
+    DiffRow row{.key = key, .was = old, .is = now};
     row.ratio = old.less_is_better() ? old.number / now.number : now.number / old.number;
     row.spoilt = old.spoilt || now.spoilt;
     row.limit = row.spoilt ? std::min(below_, kSpoiltBelow) : below_;
@@ -104,36 +105,36 @@ void Diff::pair_up(const Figures& before, const Figures& after) {
 }
 
 void Diff::judge() {
-  std::map<std::pair<std::string, bool>, std::vector<Row*>> kinds;
-  for (Row& row : rows_) kinds[{row.was.kind, row.spoilt}].push_back(&row);
+  std::map<std::pair<std::string, bool>, std::vector<DiffRow*>> kinds;
+  for (DiffRow& row : rows_) kinds[{row.was.kind, row.spoilt}].push_back(&row);
   for (const auto& [kind, rows] : kinds) judge_kind(kind.first, rows);
 }
 
-void Diff::judge_kind(const std::string& name, const std::vector<Row*>& rows) {
+void Diff::judge_kind(const std::string& name, const std::vector<DiffRow*>& rows) {
   std::vector<double> logs;
-  for (const Row* row : rows) logs.push_back(std::log(std::max(row->ratio, kLeastRatio)));
+  for (const DiffRow* row : rows) logs.push_back(std::log(std::max(row->ratio, kLeastRatio)));
   const double limit = std::log(std::max(rows.front()->limit, kLeastRatio));
   const double usual = median(logs);
   const double doubt = kSure * 1.2533 * deviation(logs, usual) / std::sqrt(double(rows.size()));
   if (rows.size() > 1 && usual + doubt < limit) {
-    std::vector<Row*> slow;
-    for (Row* row : rows)
+    std::vector<DiffRow*> slow;
+    for (DiffRow* row : rows)
       if (row->ratio < row->limit) slow.push_back(row);
-    for (Row* row : slow) row->slower = true;
+    for (DiffRow* row : slow) row->slower = true;
     if (slow.size() > 1) fold(name, slow);
     return;
   }
   // One alone says nothing of how it scatters.
   const double scatter = rows.size() > 1 ? kScatters * deviation(logs, 0) : 0;
-  for (Row* row : rows) {
+  for (DiffRow* row : rows) {
     row->limit *= std::exp(-scatter);
     row->slower = row->ratio < row->limit;
   }
 }
 
-void Diff::fold(std::string name, const std::vector<Row*>& rows) {
+void Diff::fold(std::string name, const std::vector<DiffRow*>& rows) {
   Fold& made = folds_.emplace_back(Fold{std::move(name), rows.front()->was.unit, {}, {}, {}});
-  for (Row* row : rows) {
+  for (DiffRow* row : rows) {
     row->folded = true;
     made.was.push_back(row->was.number);
     made.is.push_back(row->is.number);
@@ -143,15 +144,15 @@ void Diff::fold(std::string name, const std::vector<Row*>& rows) {
 
 // Slower paths of one direction are one line where they are most of a host's.
 void Diff::fold_paths() {
-  std::map<std::pair<Host, bool>, std::vector<Row*>> all;
-  for (Row& row : rows_) {
+  std::map<std::pair<Host, bool>, std::vector<DiffRow*>> all;
+  for (DiffRow& row : rows_) {
     if (!row.was.from.named()) continue;
     all[{row.was.from, true}].push_back(&row);
     all[{row.was.to, false}].push_back(&row);
   }
   for (const auto& [end, rows] : all) {
-    std::vector<Row*> slow;
-    for (Row* row : rows)
+    std::vector<DiffRow*> slow;
+    for (DiffRow* row : rows)
       if (row->slower && !row->folded) slow.push_back(row);
     if (slow.size() > 1 && 2 * slow.size() > rows.size())
       fold(format("paths {} {}, {} of {}", end.second ? "from" : "to", end.first, slow.size(),
@@ -189,16 +190,16 @@ void Diff::tell_findings() {
     tell(one.name + ", in the median", one.unit, was, median(one.is),
          one.unit == "us" ? was / below_ : below_ * was);
   }
-  for (const Row& row : rows_)
+  for (const DiffRow& row : rows_)
     if (row.slower && !row.folded)
       tell(format("{} {}", row.key.first, size_text(row.key)), row.was.unit, row.was.number,
            row.is.number,
            row.was.less_is_better() ? row.was.number / row.limit : row.limit * row.was.number);
 }
 
-void Diff::write_rows(JsonWriter& json, const char* name, const std::vector<Row>& rows) const {
+void Diff::write_rows(JsonWriter& json, const char* name, const std::vector<DiffRow>& rows) const {
   json.key(name).begin_array();
-  for (const Row& row : rows) {
+  for (const DiffRow& row : rows) {
     json.begin_object();
     write_key(json, row.key, row.was);
     json.field("was", row.was.number).field("is", row.is.number).field("ratio", row.ratio);
@@ -225,7 +226,7 @@ Table Diff::table() const {
   };
   for (const Fold& one : folds_)
     add(one.name, "-", median(one.was), median(one.is), median(one.ratios), "slower", one.unit);
-  for (const Row& row : rows_) {
+  for (const DiffRow& row : rows_) {
     // Only those of many paths that changed.
     const char* how = change(row.ratio, row.slower);
     if (row.folded || row.spoilt > row.slower || (row.was.from.named() && *how == 0)) continue;
@@ -241,7 +242,7 @@ Facts Diff::counts() const {
   size_t paths = 0, spoilt = 0;
   double logs = 0, least = below_;
   std::string widest;
-  for (const Row& row : rows_) {
+  for (const DiffRow& row : rows_) {
     paths += row.was.from.named() && !row.spoilt && *change(row.ratio, row.slower) == 0;
     spoilt += row.spoilt;
     logs += std::log(std::max(row.ratio, kLeastRatio));
@@ -261,7 +262,7 @@ Facts Diff::counts() const {
         spoilt, std::min(below_, kSpoiltBelow)));
   if (!once_.empty()) {
     std::vector<double> ratios;
-    for (const Row& row : once_) ratios.push_back(row.ratio);
+    for (const DiffRow& row : once_) ratios.push_back(row.ratio);
     tell(format("{} single connections are not judged: ratios from {:.2f} to {:.2f}, median {:.2f}",
                 once_.size(), *std::min_element(ratios.begin(), ratios.end()),
                 *std::max_element(ratios.begin(), ratios.end()), median(ratios)));
@@ -300,7 +301,7 @@ Document Diff::run() {
   failures_of(is_, was_, came_);
   failures_of(was_, is_, went_);
   tell_findings();
-  const auto worst_first = [](const Row& a, const Row& b) {
+  const auto worst_first = [](const DiffRow& a, const DiffRow& b) {
     return std::tuple(!a.slower, a.ratio) < std::tuple(!b.slower, b.ratio);
   };
   std::stable_sort(rows_.begin(), rows_.end(), worst_first);

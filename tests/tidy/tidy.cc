@@ -85,7 +85,7 @@ const std::vector<Ban>& bans() {
       {"a decision by an error's wording (Error::cause says what it is)",
        std::regex(R"((\.|->)(message|chain\(\))\.(r?find|starts_with|ends_with|compare|contains)\()"
                   R"(|(\.|->)message [!=]=)"),
-       {"base/result.cc", "cmd/document/text.cc", "cmd/verify/schedule_trace.cc"}},
+       {"base/result.cc", "cmd/document/sections.cc", "cmd/verify/schedule_trace.cc"}},
       {"a host told by its name (base/host.h: it is a place; what users typed is marked // as "
        "typed)",
        std::regex(
