@@ -25,7 +25,7 @@ using launcher::FrameType;
 constexpr int64_t kLookMs = 50;              // how often signals and deadlines are looked at
 constexpr double kThreadAbortSeconds = 2.0;  // from a signal to the ends of all threads
 
-class ThreadGroup : public launcher::RankGroup {
+class ThreadGroup final : public launcher::RankGroup {
  public:
   ThreadGroup(int size, RankWork work) : work_(std::move(work)), here_(size_t(size), false) {
     clear_abort();
