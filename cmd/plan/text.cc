@@ -310,11 +310,11 @@ class PlanText {
 }  // namespace
 
 std::string shortened_ranks(const std::vector<int>& ranks, const char* between) {
-  constexpr size_t kShownRanks = 16;  // the last one follows
+  constexpr size_t kRanksShown = 16;  // the last one follows
   std::string text;
   for (size_t i = 0; i < ranks.size(); ++i) {
-    if (i >= kShownRanks && i + 1 < ranks.size()) continue;
-    if (i > 0) text += i > kShownRanks ? " ... " : between;
+    if (i >= kRanksShown && i + 1 < ranks.size()) continue;
+    if (i > 0) text += i > kRanksShown ? " ... " : between;
     text += std::to_string(ranks[i]);
   }
   return text;
