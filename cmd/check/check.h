@@ -75,7 +75,7 @@ struct CheckFound {
   std::set<std::pair<Host, Host>> broken;  // links between two hosts
   std::vector<Finding> findings;
   std::vector<Culprit> culprits;
-  std::vector<BenchReport> measured;  // what collectives have measured, for --save-baseline
+  std::vector<BenchReport> measured;  // by collectives, for --save-baseline
   std::vector<Culprit> doubtful;      // links that the doctor could not use: pairs decides
   PathMatrix paths;                   // between NICs
   BusyHosts busy;                     // of the suite that runs
@@ -104,7 +104,7 @@ struct Suite {
   const char* name;     // stable: --only, --skip and JSON
   CheckLevel from;      // the least level that has it
   int least_hosts;      // that it needs
-  const char* summary;  // what it looks at
+  const char* summary;  // the things it looks at
   const char* needs;    // on the hosts
   // Seconds that it is likely to take for so many hosts.
   double (*cost_s)(int hosts, CheckLevel level);
@@ -112,7 +112,7 @@ struct Suite {
   // what is wrong with a host is a finding.
   Status (*run)(CheckRun& run);
   bool loads = false;  // puts load on the hosts
-  // What it does before the first suite that loads the hosts; null: nothing. Errors: as run's.
+  // Step before the first suite that loads the hosts; null: none. Errors: as run's.
   Status (*before)(CheckRun& run) = nullptr;
 };
 std::span<const Suite> suites();
@@ -133,7 +133,7 @@ struct SuiteResult {
   SuiteEnd end = SuiteEnd::not_asked;
   double seconds = 0;
   std::string why;                   // it was not run, or not to its end
-  size_t planned = 0, measured = 0;  // what it states to measure, over all hosts
+  size_t planned = 0, measured = 0;  // measurements that it states, over all hosts
   int times = 1;                     // it was measured, the last of which counts
   std::string again = {};            // why more than once
 };
@@ -174,7 +174,7 @@ class SoakTotal {
  public:
   static constexpr int kIntervals = 12;  // that the time is divided into
   explicit SoakTotal(double asked_s) : asked_s_(asked_s) {}
-  // Of a round that was broken off only what its finished suites have found.
+  // A round that was broken off adds only failures and what its finished suites have found.
   void add(const CheckReport& round);
   // `ended`: why before its time; empty: it was not.
   CheckReport report(const std::string& ended) const;
@@ -195,8 +195,8 @@ class SoakTotal {
   std::vector<Tally> tallies_;
   std::map<std::tuple<SubjectKind, Host, std::string>, uint64_t> accused_;
 };
-// What a line of JSON Lines keeps of a round: what is no pass, and of each check that measures the
-// worst.
+// A round as a line of JSON Lines keeps it: findings that are no pass, and the worst of each check
+// that measures.
 CheckReport condensed(const CheckReport& round);
 
 // evidence.cc: what was measured, in ten lines at most, and what each was held against. Pure.

@@ -62,8 +62,8 @@ class WrongData {
     std::vector<Host> host_of(size_t(report.header->ranks));
     for (const HostLine& host : report.header->hosts)
       for (const int rank : host.ranks) host_of.at(size_t(rank)) = host.host;
-    // Of a row all faults have the same hops; in an all-to-all each row has one of its own at each
-    // rank where data arrived wrong.
+    // All faults of a row have the same hops; in an all-to-all a row has one fault, with its own
+    // hops, for each rank where data arrived wrong.
     const bool each = report.spec.collective == kernels::Collective::all_to_all;
     std::vector<std::vector<DataFault::Hop>> seen;
     size_t rows = 0;
@@ -133,7 +133,8 @@ class WrongData {
   std::vector<Trial> trials_;
 };
 
-// One collective over all hosts. What is too slow is measured again, longer, before it counts.
+// One collective over all hosts. A result that is too slow is measured again, longer, before it
+// counts.
 class Measured {
  public:
   Measured(CheckRun& run, const std::vector<Host>& hosts, kernels::Collective collective)
@@ -186,7 +187,7 @@ class Measured {
  private:
   static constexpr int kLonger = 4;
 
-  // What ended the job. Errors: a signal.
+  // The error that ended the job, or none. Errors: a signal.
   Result<std::optional<Error>> measure(const std::string& what, BenchReport& report) {
     Collected sink(run_, what);
     const JobOutcome outcome = run_task_job(run_.launch_of(hosts_), task_of(spec_), sink);

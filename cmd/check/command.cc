@@ -80,7 +80,7 @@ void leave_out(CheckRun& run, SuiteResult& result, SuiteEnd end, const std::stri
   run.findings.push_back(std::move(finding));
 }
 
-// What was asked of the hosts and no suite that ran has looked at.
+// Findings for expectations and limits that no suite has checked.
 void say_what_was_not_judged(CheckRun& run, const std::vector<SuiteResult>& results) {
   const auto add = [&](const char* name, const char* message) {
     Finding finding{.name = name};
@@ -125,13 +125,13 @@ Status write_hosts(const CheckRun& run, const std::string& folder) {
   return base::write_file_atomically(folder + "/bad-hosts.txt", text);
 }
 
-// What was asked for, by name.
+// Suites of --only and --skip.
 struct Asked {
   std::set<std::string> only, skip;
 };
 
-// Whoever failed is at fault, whichever suite says so; links that the doctor could not use, unless
-// pairs, which measures them more than once, has said who it is.
+// A host, GPU or NIC that failed in any suite is at fault; so are links that the doctor could not
+// use, unless pairs, which measures them more than once, has judged them.
 void complete_culprits(CheckRun& run, const std::vector<SuiteResult>& results) {
   const bool paired = std::any_of(results.begin(), results.end(), [](const SuiteResult& result) {
     return std::string_view(result.suite->name) == "pairs" && result.end == SuiteEnd::done;
@@ -180,7 +180,7 @@ CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
         later += other.cost_s(int(run.fit().size()), run.options.level);
     return Deadline::after_seconds(run.options.budget_s - elapsed() - later);
   };
-  // What could not be done now, the suite itself says.
+  // A `before` that fails is no error here, but for a signal: its suite says so itself.
   const auto before_load = [&] {
     for (const Suite& suite : suites()) {
       if (loaded || suite.before == nullptr || !is_asked(suite)) continue;
@@ -266,7 +266,7 @@ class SoakRun {
     append(check_json(report, Verdict(report.findings, std::nullopt)));
     return report;
   }
-  // Of the files: the first that went wrong.
+  // The first error of writing the files.
   Status take_status() { return std::move(status_); }
 
  private:

@@ -260,7 +260,7 @@ Result<std::map<Host, HostCounters>> ask_counters(const LaunchOptions& launch,
 std::vector<Finding> counter_findings(const Host& host, const base::DeviceCounters& before,
                                       const base::DeviceCounters& after) {
   std::vector<Finding> findings;
-  // What is worth knowing of many links of a device is one line.
+  // A device's counters under one rule are one finding, unless the rule says fault.
   struct Line {
     size_t finding = 0;
     size_t counters = 0;

@@ -1,6 +1,6 @@
-// What the devices of the hosts counted while the check ran: THE table of counters says whose
-// growth is a fault, and whose only worth knowing; a second one which values are faults by
-// themselves. Asking is the only part that is not pure.
+// Devices' counters while the check ran: THE table of counters says whose growth is a fault and
+// whose only worth knowing; a second table says which values are faults by themselves. All but
+// asking is pure.
 #pragma once
 #include <map>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace collctl::cmd {
 
-// What an agent is asked; the argument: the number of the kernel's message from which Xids count.
+// Question to an agent; the argument: the number of the kernel's message from which Xids count.
 inline constexpr const char* kAskCounters = "counters";
 Result<std::string> counters_answer(const std::string& argument);
 
@@ -20,8 +20,8 @@ struct HostCounters {
   std::optional<Error> error;  // why there are none
   base::DeviceCounters counters;
 };
-// Of all hosts of the launch, or of this one when it has none. `before`: as an earlier call
-// returned.
+// Counters of all hosts of the launch, or of this host when it has none. `before`: as an earlier
+// call returned.
 Result<std::map<Host, HostCounters>> ask_counters(const LaunchOptions& launch,
                                                   const std::map<Host, HostCounters>& before);
 

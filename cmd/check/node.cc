@@ -62,7 +62,7 @@ bool is_slow(const Finding& finding) {
          (finding.reason == kBusyHost && finding.status == FindingStatus::not_tested);
 }
 
-// What misses a limit is measured again, longer, before it counts.
+// A run that misses a limit is repeated, longer, before it counts.
 void measure_slow_again(CheckRun& run, std::vector<NodeJob>& jobs) {
   std::vector<NodeJob> again;
   std::vector<NodeJob*> suspects;
@@ -93,10 +93,10 @@ class NodeSpeeds {
     if (!result.busy.empty()) busy_[host] = result.busy;
   }
   const BusyHosts& busy() const { return busy_; }
-  // Whoever was slow is measured once more, with nothing else of ours at the same time.
+  // A slow host is measured once more, with nothing else of ours at the same time.
   Status judge(CheckRun& run, const std::map<std::string, NodeJob>& jobs) {
     for (const auto& [what, by_host] : by_what_) {
-      if (by_host.size() < 3) continue;  // of two nobody knows which is the usual one
+      if (by_host.size() < 3) continue;  // with two, nobody knows which is usual
       std::vector<double> values;
       for (const auto& [host, speed] : by_host) values.push_back(speed.GBps);
       const double usual = median(values), least = run.options.below * usual;

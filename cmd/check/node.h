@@ -16,8 +16,8 @@ namespace collctl::cmd {
 // Which collectives a check runs at each level, and how large. Values.
 
 std::vector<kernels::Collective> check_collectives(CheckLevel level);
-// Of a run on one host, as words of a command line; and how long it may take once it has started.
-// `longer`: for what is measured again.
+// Sizes of a run on one host, as words of a command line; and how long it may take once it has
+// started. `longer`: for a repeated measurement.
 std::vector<std::string> node_sizes(CheckLevel level, bool longer = false);
 double node_limit_s(CheckLevel level);
 // The same of a run by one way, in all protocols and by all algorithms: short, its times say
@@ -52,7 +52,7 @@ struct NodeJob {
 // All of them, one on a host and sixteen altogether at a time. A signal ends them and the check.
 void run_jobs(CheckRun& run, std::vector<NodeJob>& jobs);
 
-// What one run says: findings, and speeds that can be held against the other hosts'.
+// Result of one run: findings, and speeds that can be compared with the other hosts'.
 struct NodeResult {
   struct Speed {
     double GBps = 0;
@@ -75,7 +75,7 @@ struct NodeResult {
   }
 };
 
-// Of a job that is over.
+// `job` is over.
 NodeResult judge_job(const NodeJob& job);
 
 }  // namespace collctl::cmd

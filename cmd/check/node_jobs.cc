@@ -55,7 +55,7 @@ Status start(const CheckRun& run, NodeJob& job) {
   return {};
 }
 
-// What a job has written so far; over when it ended or its time is up.
+// Takes the output of a job so far; the job is over when it ended or its time is up.
 void take(NodeJob& job) {
   job.child->progress();
   job.output += job.child->output;

@@ -1,4 +1,4 @@
-// What one run on a host says: findings, and speeds that can be held against the other hosts'.
+// Result of one run on a host: findings, and speeds that can be compared with the other hosts'.
 #include <algorithm>
 #include <cstdlib>
 
@@ -12,7 +12,7 @@
 namespace collctl::cmd {
 namespace {
 
-// Of a run that left no report, or whose machine has no such way.
+// The run left no report, or its machine has no such way between ranks.
 void judge_error(const NodeJob& job, const Error& error, Finding& all) {
   if (job.optional && (error.code == ErrorCode::usage || error.code == ErrorCode::unavailable)) {
     all.status = FindingStatus::warn;

@@ -1,5 +1,5 @@
-// What a check says: as a table of hosts and suites with culprits and remedies, as JSON, as one
-// line for monitoring.
+// Report of a check: a table of hosts and suites with culprits and remedies, JSON, or one line for
+// monitoring.
 #include <algorithm>
 
 #include <map>
@@ -55,7 +55,7 @@ bool of_suite(const Finding& finding, const Suite& suite) {
   return finding.name == name || finding.name.rfind(name + "/", 0) == 0;
 }
 
-// What a suite says of a host: of a link both ends.
+// A suite's result for a host; a link counts at both its ends.
 std::string cell(const CheckReport& report, const SuiteResult& result, const Host& host) {
   if (result.end == SuiteEnd::not_asked) return "-";
   bool warn = false, job_left_out = false;

@@ -42,7 +42,7 @@ void keep_worst(std::vector<Finding>& list, const Finding& finding) {
     *known = finding;
 }
 
-// What a suite that was broken off did not test says nothing about hosts.
+// Findings of a suite that was broken off do not count, but for failures.
 bool counts(const CheckReport& round, const Finding& finding) {
   const std::string suite = finding.name.substr(0, finding.name.find('/'));
   return finding.status == FindingStatus::fail ||

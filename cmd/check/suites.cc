@@ -95,8 +95,8 @@ Status check_doctor(CheckRun& run) {
   for (size_t i = 0; i < survey.hosts.size() && i < run.hosts.size(); ++i)
     if (survey.hosts[i].facts) run.tally.did(run.hosts[i], "facts");
   Diagnosis diagnosis = diagnose_hosts(survey, run.options.expect);
-  // Of many hosts not all pairs try to reach each other: no omission here, where the suite pairs
-  // comes after.
+  // Not all pairs of many hosts try to reach each other: no omission here, for the suite pairs
+  // comes later.
   for (Finding& finding : diagnosis.checks)
     if (finding.status == FindingStatus::not_tested && finding.at.kind == SubjectKind::job)
       finding.code = ErrorCode{};
@@ -137,7 +137,8 @@ Status begin_counters(CheckRun& run) {
   return {};
 }
 
-// Of all that were asked before, also of those that have failed a suite since: there it tells most.
+// Asks all hosts again that were asked before, also those that have failed a suite since: their
+// counters tell most.
 Status check_counters(CheckRun& run) {
   if (run.counters.empty())
     return Error(ErrorCode::incomplete,
