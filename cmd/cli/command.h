@@ -103,7 +103,7 @@ class Console;
 struct Command {
   const char* name = "";
   CommandKind kind = CommandKind::plain;
-  const char* arguments = "";  // what follows the name; lines separated by \n
+  const char* arguments = "";  // words after the name; lines separated by \n
   uint32_t scopes = 0;
   const char* summary = "";
   const char* description = "";

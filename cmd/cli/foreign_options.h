@@ -1,5 +1,5 @@
-// What people type who know other tools: options of nccl-tests, mpirun, torchrun, pdsh and srun,
-// and words that mean something here under another name. Pure tables and texts; any thread.
+// Words that users of other tools type: options of nccl-tests, mpirun, torchrun, pdsh and srun, and
+// words that have another name here. Pure tables and texts; any thread.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,9 +10,9 @@ namespace collctl::cmd {
 
 // mpirun's long options with one dash get their second one: -np would be -n with the value p.
 std::vector<std::string> with_two_dashes(std::vector<std::string> arguments);
-// What to write instead of another tool's option: "mpirun's --np 4 is -n 4 here"; several tools are
-// joined by ";". Empty when the table has none that helps with this command. `value`: what stood
-// after the option, may be empty.
+// Replacement for another tool's option: "mpirun's --np 4 is -n 4 here"; several tools are joined
+// by ";". Empty when the table has none that helps with this command. `value`: the word after the
+// option, may be empty.
 std::string foreign_option(const Command& command, const std::string& option,
                            const std::string& value);
 // The word, or the options, that a value means which the option does not take: --device gpu is

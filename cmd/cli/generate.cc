@@ -58,7 +58,7 @@ std::string dashed(const Option& option) {
                             : format("--{}", option.name);
 }
 
-// What may follow an option, as one bash case: words, files, folders.
+// Values that may follow an option, as one bash case: words, files, folders.
 std::string bash_values() {
   std::string text;
   for (const Option& option : options()) {

@@ -8,9 +8,9 @@
 
 namespace collctl::cmd {
 
-// Of one command, or of all when null. `topic`: empty for what fits on a screen, else one of
-// is_help_topic(). `columns`: of the reader's screen; lines are 40 to 80 long, but for examples,
-// which can be copied as they stand.
+// Help on one command, or on all when null. `topic`: empty for a text that fits on a screen, else
+// one of is_help_topic(). `columns`: of the reader's screen; lines are 40 to 80 long, but for
+// examples, which can be copied as they stand.
 std::string help_text(const Command* command, const std::string& topic, int columns = 80);
 // The topics that are no option's name, with blanks between.
 std::string help_topic_words();

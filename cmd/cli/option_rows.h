@@ -1,5 +1,5 @@
-// What the rows of THE table of options (cmd/options.cc) are made with; each folder has those that
-// fill its records (cmd/*/option_rows.cc). A row is one call:
+// Functions that make the rows of THE table of options (cmd/options.cc); each folder has the rows
+// that fill its records (cmd/*/option_rows.cc). A row is one call:
 //
 //   add("n,ranks", integer("N", 1, 65536, "every slot"), to<&LaunchOptions::ranks>, "how many
 //   ranks",

@@ -1,5 +1,5 @@
 // From words on the command line to a parsed line: parse() finds the command and checks every value
-// against the tables. What the values mean stands beside the records that they fill
+// against the tables. The meaning of the values stands beside the records that they fill
 // (cmd/*/options.h). All errors have code usage. Threads: values.
 #pragma once
 #include <map>
@@ -18,12 +18,12 @@ struct ParsedLine {
   const Command* command = nullptr;     // null: no command was given
   const Command* collective = nullptr;  // of run <collective> and of the direct form
   bool help = false;                    // -h or --help is there
-  std::string help_topic;               // what stood after it, see is_help_topic()
+  std::string help_topic;               // the word after it, see is_help_topic()
   bool has_program = false;             // a -- was there
   std::vector<std::string> program;
   std::vector<std::string> words;  // neither options nor their values, without the collective
   std::map<std::string, std::vector<std::string>> given;  // by long name; flags hold an entry each
-  std::vector<std::string> notes;  // what was taken as something else, for standard error
+  std::vector<std::string> notes;  // words taken as something else, for standard error
   bool nccl_tests = false;         // options stand there as nccl-tests has them
   bool ranks_by_gpus = false;      // by -g and -t: of one process, where others start several
 
@@ -51,7 +51,7 @@ inline Error usage(std::string message) {
   return {ErrorCode::usage, std::move(message)};
 }
 
-// What can stand after --help: all, a group of options, examples, exit-codes, an option's name.
+// Words that --help takes: all, a group of options, examples, exit-codes, an option's name.
 bool is_help_topic(const std::string& word);
 // "all, launch, ...", without the options.
 std::string help_topics();
