@@ -1,4 +1,4 @@
-// What the facts of the hosts mean: what fails by itself, and what differs from the other hosts.
+// Judgement of the hosts' facts: some fail by themselves, some differ from the other hosts'.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -32,7 +32,7 @@ std::string size_text(uint64_t bytes) {
   return format("{} B", bytes);
 }
 
-// What one host has of something that should be the same everywhere.
+// A fact that should be the same on all hosts.
 struct ComparedFact {
   const char* name;
   bool must_agree;  // a difference is a failure, not only odd
@@ -92,8 +92,8 @@ const ComparedFact kCompared[] = {
     {"rdma", true, rdma_text, "look at the ports: ibstat; check cables and the subnet manager"},
 };
 
-// What the host's own PCI devices call for and it does not have, whatever the others are like;
-// empty: nothing.
+// Software and ports that the host's own PCI devices need and it lacks, whatever the other hosts
+// have; empty: nothing.
 std::string missing_of(const std::string& name, const HostFacts& facts) {
   const base::NvidiaFacts& nvidia = facts.nvidia;
   const bool active = std::any_of(facts.rdma.begin(), facts.rdma.end(),

@@ -1,5 +1,5 @@
-// What the variables that choose NICs leave of the hosts' facts: the others are not used by jobs,
-// so nothing is said of them.
+// Variables that choose NICs, applied to the hosts' facts: jobs do not use the other NICs, so
+// nothing is said of them.
 #include <vector>
 
 #include "base/env.h"
@@ -49,7 +49,7 @@ void add_choice_check(const SurveyedHost& host, const NicChoice& choice, Diagnos
     if (names.empty() || of.all == 0) return;
     text += format("{}{} of {} {}s ({}={})", text.empty() ? "" : ", ", of.chosen, of.all, what,
                    variable, names);
-    // Who excludes them all may mean it: jobs go by what is left.
+    // A list that excludes them all may be meant so: jobs go by what is left.
     if (of.chosen == 0 && !names.starts_with("^") && !names.starts_with("=^"))
       missing += format("{}none of its {}s is among {}={}", missing.empty() ? "" : "; ", what,
                         variable, names);

@@ -39,7 +39,7 @@ struct SurveyedHost {
   // Its clock minus ours, and how wrong that can be: half the shortest round trip.
   double clock_offset_s = 0, clock_error_s = 0;
   std::vector<launcher::ReachAddress> listens;
-  // Of the NICs there are, those that a NicChoice leaves in the facts; all 0: it says nothing.
+  // Number of NICs, and of those that a NicChoice leaves in the facts; all 0: it says nothing.
   struct Chosen {
     int all = 0, chosen = 0;
   };
@@ -115,8 +115,8 @@ Diagnosis diagnose_hosts(const Survey& survey, const Expectation& expect = {});
 // "6.1 on 3, 5.15 on 1"
 std::string listed_values(const std::vector<std::string>& values);
 
-// A check that passes until it is said to fail. What hosts say is shown without what a terminal
-// obeys.
+// A check that passes until it is said to fail. Text from hosts is shown without terminal control
+// characters.
 Finding& add_check(Diagnosis& diagnosis, const char* name, const SurveyedHost& host,
                    std::string measured);
 void fail(Finding& check, std::string expected, std::string message, std::string remedy,

@@ -1,4 +1,4 @@
-// What every host must have (--expect FILE), whatever the others have. The file is untrusted. Pure
+// Requirements on every host (--expect FILE), whatever the others have. The file is untrusted. Pure
 // but for interpret_expect, which reads it.
 //
 //   gpus=8 rdma=8 driver=550.54.15 firmware=28.39.* mtu=9000 speed=400 cpus=128 memory=2T
@@ -37,8 +37,8 @@ Result<Expectation> interpret_expect(const ParsedLine& line);
 void add_expectations(const Host& host, const launcher::HostFacts& facts, const Expectation& expect,
                       std::vector<Finding>& findings);
 
-// What takes a measurement, and is no matter of facts: least GB/s of copies in the memory of a host
-// (copy) and a GPU (gpu_copy, read and written), to a GPU and from it (to_gpu, from_gpu).
+// A floor, unlike a fact, takes a measurement: least GB/s of copies in the memory of a host (copy)
+// and a GPU (gpu_copy, read and written), to a GPU and from it (to_gpu, from_gpu).
 enum class ExpectKind : uint8_t { fact, floor };
 bool expects(const Expectation& expect, ExpectKind kind);
 // By key, those in force where GPUs of these models are.

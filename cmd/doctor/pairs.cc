@@ -131,7 +131,7 @@ std::string link_text(const UsableAddress& at) {
   return format("MTU {}{}", at.mtu, speed > 0 ? format(" {:g} Gb/s", speed) : "");
 }
 
-// What a host has, whatever the others have.
+// Interfaces of a host with MTU and speed, whatever the others have.
 void add_links(const SurveyedHost& host, const std::vector<UsableAddress>& usable,
                Diagnosis& diagnosis) {
   std::map<std::string, std::string> links;
@@ -196,7 +196,7 @@ std::vector<PairVerdict> verdicts(const Survey& survey) {
     const auto good = [](const PairResult* pair) { return pair->result.end == ReachEnd::ok; };
     auto& results = verdict.results;
     const bool any = std::any_of(results.begin(), results.end(), good);
-    // Of the routes one is enough; the others say nothing.
+    // One path that works is enough: routed ones that fail do not count then.
     if (any)
       std::erase_if(results, [&](const PairResult* pair) { return !pair->shared && !good(pair); });
     verdict.failed = !std::all_of(results.begin(), results.end(), good);

@@ -14,7 +14,7 @@ bool is_ipv4(const base::RdmaGid& gid) {
   return gid.address.rfind("::ffff:", 0) == 0;
 }
 
-// What a connection would take: of Ethernet a GID of RoCE v2, of IPv4 where there is one.
+// GID that a connection would take: on Ethernet one of RoCE v2; IPv4 where there is one.
 const base::RdmaGid* best_gid(const base::RdmaPortDetail& port) {
   const base::RdmaGid* best = nullptr;
   for (const base::RdmaGid& gid : port.gids) {
@@ -54,7 +54,7 @@ void check_gpu_direct(const SurveyedHost& host, Diagnosis& diagnosis) {
   };
   for (const base::GpuDirectReason& reason : advice.reasons) {
     join(reason.prevents ? prevents : slows, reason.what);
-    // What only slows comes after what prevents is mended.
+    // Remedies for slowness come only after what prevents GPUDirect is mended.
     if (reason.prevents || advice.possible) join(remedy, reason.remedy);
   }
   if (!advice.possible)

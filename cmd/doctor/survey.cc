@@ -94,7 +94,7 @@ Status Surveyor::ask_clocks() {
       const double error = double(answers[i].came_ns - answers[i].asked_ns) / 2e9;
       if (round > 0 && error >= host.clock_error_s) continue;
       host.clock_error_s = error;
-      // Of the times between question and answer, the middle is the best guess.
+      // The middle between question and answer is the best guess.
       const int64_t middle = answers[i].asked_ns + (answers[i].came_ns - answers[i].asked_ns) / 2;
       host.clock_offset_s = double(theirs - middle) / 1e9;
     }
@@ -215,7 +215,7 @@ Result<Survey> Surveyor::run() {
   COLL_TRY(ask_clocks());
   COLL_TRY(test_pairs());
   hosts_.talk("");
-  // Whoever was lost meanwhile is said to be; the agents' listeners end with them.
+  // Hosts that were lost meanwhile get their error; the listeners end with their agents.
   for (int i = 0; i < hosts_.pool().size(); ++i)
     if (SurveyedHost& host = survey_.hosts[size_t(i)]; !host.error && hosts_.pool().host(i).error())
       host.error = hosts_.pool().host(i).error();
