@@ -20,7 +20,7 @@ std::string cell_text(const Ordered& value) {
                            : value.dump(-1, ' ', false, Ordered::error_handler_t::replace);
 }
 
-// What an object holds, the keys of objects inside with their parent's before them.
+// Values of an object; keys of inner objects have their parent's before them.
 void add_cells(const Ordered& object, const std::string& parent, Cells& cells) {
   for (const auto& [key, value] : object.items()) {
     if (value.is_object())

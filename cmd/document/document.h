@@ -1,4 +1,4 @@
-// What a command has to say, made once and rendered as text, page, JUnit, Prometheus, CSV, lines or
+// Output of a command, made once and rendered as text, page, JUnit, Prometheus, CSV, lines or
 // pictures. The JSON is the command's own (its keys are a contract); everything else that scripts
 // read comes out of it, so that every command writes the same kinds of files. Pure but for
 // write_documents(). Threads: any.
@@ -58,7 +58,7 @@ struct HostTable {
   std::vector<std::string> checks;
   std::vector<std::vector<std::string>> rows;
 };
-// What was measured, and what it was held against (empty: nothing, it is alone).
+// A measurement, and what it was compared with (empty: nothing, it is alone).
 struct Evidence {
   std::string what, found, against;
 };
@@ -72,7 +72,7 @@ enum class Shown : uint8_t { always, brief, whole };  // brief: not where all is
 struct DocumentPart {
   std::variant<Facts, Table, Grid, HostTable, EvidenceList, Drawn> what;
   Shown shown = Shown::always;
-  bool after = false;  // what was found
+  bool after = false;  // the findings
 };
 
 struct TextStyle {
@@ -80,7 +80,7 @@ struct TextStyle {
   bool whole = false;                // with all that -v shows
   bool quiet = false;                // without the heading
   bool tells_error = false;          // that the run broke off with; else whoever ran it says so
-  const Console* console = nullptr;  // whose colours are meant; null: none
+  const Console* console = nullptr;  // with its colours; null: without
 };
 
 struct Document {
@@ -92,7 +92,7 @@ struct Document {
   std::string summary;             // the verdict's reasons in a few words; may be empty
   std::string json;                // the whole report, valid
   std::string rows;                // the key of the list in it that .csv and .jsonl are made of
-  // Of what was printed as it came, row by row; none: made of the rest.
+  // Text that was printed as it came, row by row; none: made of the rest.
   std::function<std::string(const TextStyle&)> own_text = {};
   std::string csv = {};       // empty: made of the list
   std::string svg;            // a picture, or empty
@@ -104,7 +104,7 @@ struct Document {
 std::string document_text(const Document& document, const TextStyle& style);
 // "passed", "FAILED: 1 of 6 hosts (node03)": THE words for how a run ended.
 // sections.cc: who is at fault, what failed, what is to know, what was not tested, in this order;
-// those with nothing are left out. Of one check at most so many lines.
+// those with nothing are left out. Each check has at most so many lines.
 struct Section {
   const char* title;  // "at fault"
   struct Entry {

@@ -11,7 +11,7 @@
 
 namespace collctl::cmd {
 
-// What a document of any schema says was found, and how its run ended.
+// Findings in a document of any schema, and how its run ended.
 struct Judgement {
   std::string schema;
   std::string document;  // itself, or what was measured before the run broke off
@@ -27,7 +27,7 @@ struct Judgement {
 // document is of a version that did not say.
 std::string made_text(const Judgement& judged);
 Result<Judgement> read_judgement(const std::string& json);
-// Of a document of our own: one that cannot be read is a defect, and its verdict says so.
+// The document is our own: one that cannot be read is a defect, and the verdict says so.
 Judgement judgement_of(const std::string& json);
 
 // An error with the exit code that it led to (collctl.error/1), inside an object.

@@ -1,4 +1,4 @@
-// What was found as JUnit XML, for CI, and as a textfile for Prometheus' node_exporter.
+// Findings as JUnit XML, for CI, and as a textfile for Prometheus' node_exporter.
 #include <algorithm>
 #include <map>
 
@@ -69,7 +69,8 @@ std::string case_xml(const Finding& finding) {
   }
 }
 
-// What a run found. One without checks, or that broke off, has its verdict as the only one.
+// Findings of a run, then its verdict's if it has no checks, broke off, or failed without a failed
+// check.
 std::vector<Finding> cases_of(const Judgement& judged) {
   std::vector<Finding> cases = judged.checks;
   const auto fails = [](const Finding& f) { return f.status == FindingStatus::fail; };
@@ -160,7 +161,7 @@ std::string prometheus_of(const Document& document) {
       const auto known = host_ok.values.emplace(host, now).first;
       known->second = std::min(known->second, now);
     }
-    // Of paths there are too many.
+    // A metric for each path would be too many.
     if (finding.measured.empty() || finding.unit.empty() || finding.at.peer.named()) continue;
     measured.values[check + "," + label("device", finding.at.device) + "," +
                     label("unit", finding.unit)] = std::strtod(finding.measured.c_str(), nullptr);

@@ -100,7 +100,7 @@ std::string verdict_html(const Document& document) {
                 error ? ": " + escaped(error->chain()) : "");
 }
 
-// What stands there with what to do below it.
+// A list item with its remedy below.
 std::string item(const char* colour, const Section::Entry& entry) {
   std::string html;
   for (const auto& [head, words] : entry.lines)
@@ -131,8 +131,8 @@ std::string findings_html(const Judgement& judged) {
   return html;
 }
 
-// Of documents that say nothing better: the worst of each check on each host. A link counts at the
-// host that it starts from.
+// Table for documents without one: the worst of each check on each host. A link counts at the host
+// that it starts from.
 HostTable hosts_by_checks(const std::vector<Finding>& checks) {
   HostTable made;
   std::vector<Host> hosts;

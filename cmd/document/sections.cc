@@ -1,4 +1,4 @@
-// What was found, in the words and the order in which text and page have it.
+// Findings, in the words and the order in which text and page have them.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -16,7 +16,7 @@ bool says(const Finding& finding, const Culprit& culprit) {
          finding.message.ends_with(culprit.evidence) && subject_name(finding.at) == culprit.name;
 }
 
-// Who is at fault, each with what to do where a finding says just that of it.
+// Culprits, each with the remedy of the finding that says the same of it, if there is one.
 Section culprits_of(const Judgement& judged, std::set<const Finding*>& told) {
   Section section{.title = "at fault", .entries = {}};
   for (const Culprit& culprit : judged.culprits) {
