@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kMostMachines = 256, kMostTimings = 100'000;
 constexpr double kLongestUs = 1e15;
 
-// What was asked for besides the operation: other choices are other measurements.
+// Options besides the operation: other choices are other measurements.
 std::string asked_text(const BenchReport& report, const BenchRow& row) {
   const BenchSpec& spec = report.spec;
   std::string text;

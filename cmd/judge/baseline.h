@@ -44,7 +44,7 @@ std::string machine_signature(const BenchHeader& header);
 // Errors: usage, with the file's name.
 Result<Baseline> parse_baseline(const std::string& file, const std::string& text);
 std::string baseline_json(const Baseline& baseline);
-// What one timing may take at most: 0: there is none.
+// Limit for one timing; 0: there is none.
 double most_us(const std::vector<double>& samples);
 // The report's timings as further samples. False: there is nothing that may be saved, for its data
 // was wrong or nothing was measured.

@@ -28,7 +28,7 @@ void judge_data(const BenchReport& report, std::vector<Finding>& findings) {
     });
 }
 
-// What a limit of the command line is about.
+// Limits of the command line.
 struct LimitKind {
   const char* name;
   const ReasonRow& reason;
@@ -101,7 +101,7 @@ void judge_limit(const BenchReport& report, const Limit& limit, uint64_t default
                    format("--{}: no timing at {} to compare", kind.name, human_bytes(asked))));
 }
 
-// What others did meanwhile may be why it was slow.
+// Load on a host meanwhile, or its CPU quota, may be why it was slow.
 void say_who_was_busy(const BenchReport& report, std::vector<Finding>& findings) {
   if (!report.closing || report.closing->busy.empty()) return;
   const auto& all = report.closing->busy;
@@ -116,7 +116,7 @@ void say_who_was_busy(const BenchReport& report, std::vector<Finding>& findings)
                                       busy.host, busy.why);
 }
 
-// What was to be measured beside us and was not. Of NCCL's best any will do.
+// The other library's variants that were to be measured and were not. For NCCL's best any will do.
 void judge_versus(const BenchReport& report, std::vector<Finding>& findings) {
   if (!report.closing || report.spec.versus.empty()) return;
   const auto missing = [&](std::string message) {
@@ -130,7 +130,7 @@ void judge_versus(const BenchReport& report, std::vector<Finding>& findings) {
     missing(format("nothing of {} was measured", report.closing->other));
 }
 
-// What no survivor could do in the place of a lost root.
+// Roots that were lost: no survivor can take their place.
 std::string roots_lost(const BenchReport& report, const LostRanks& lost) {
   if (!has_root(report.spec.collective)) return "";
   const std::vector<int>& roots = report.spec.roots;
@@ -193,7 +193,7 @@ bool says_too_slow(const Finding& finding) {
 std::vector<Finding> left_out_findings(const std::vector<HostEnd>& hosts) {
   std::vector<Finding> findings;
   for (const HostEnd& host : hosts) {
-    if (!host.error || !host.ranks.empty()) continue;  // what it had ranks for says who lost them
+    if (!host.error || !host.ranks.empty()) continue;  // its ranks' losses are told elsewhere
     findings.push_back(
         finding_of("host", kHostLeftOut,
                    format("{} took no part: {}", host.host,

@@ -63,7 +63,8 @@ struct SlowestGroups {
   double ratio = 0;     // of its time to the fastest group's
 };
 SlowestGroups slowest_groups(const BenchReport& report);
-// Of all timings that another library was measured beside: the geometric mean of its time by ours.
+// Another library beside ours, over all timings that have both: the geometric mean of its time by
+// ours.
 struct Comparison {
   std::string name;  // "nccl 2.28.9"
   int timings = 0;   // 0: none

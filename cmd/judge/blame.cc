@@ -24,7 +24,7 @@ double log_prior(const Suspect& part) {
 }
 constexpr double kAlarm = 0.01;   // a bad measurement of good parts
 constexpr double kMissed = 0.02;  // a good measurement of a bad part
-// Of a part that is bad now and then.
+// A good measurement of a part that is bad only sometimes.
 constexpr double kMissedSometimes = 0.5;
 const double kIntermittentPrior = std::log(0.1);
 const double kAlikeOdds = std::log(30.0);
@@ -101,7 +101,7 @@ class Search {
     take_out(part);
     out.log_odds = best_gain(part);
     std::vector<double> ratios;
-    std::set<int> beside;  // whoever shares a bad measurement with it
+    std::set<int> beside;  // parts that share a bad measurement with it
     for (const int t : of_part_[index(part)]) {
       if (missed_[index(t)] != 1.0) continue;
       ++out.tried;

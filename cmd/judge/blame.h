@@ -1,14 +1,14 @@
-// Who is at fault, from measurements that overlap: every measurement goes through several parts
+// Culprits, from measurements that overlap: every measurement goes through several parts
 // (hosts, NICs, a link) and is bad when one of them is. Values in, values out; no threads, no
 // clock.
 //
 // Why a likelihood and not a least-squares fit: bandwidth is that of the narrowest part and not a
-// sum over the parts, and a broken part gives no number at all. What a measurement does say in
-// every case is good or bad, so this is group testing with noise: of all small sets of culprits the
-// one is sought under which the measurements seen are most probable, P(set) times the product of
-// P(good or bad | set), where each kind of part has a prior. One culprit behind many bad
-// measurements is then far more probable than many culprits behind one each, and one bad
-// measurement among many good ones of the same part is taken for noise until it has been repeated.
+// sum over the parts, and a broken part gives no number at all. Every measurement does say good or
+// bad, so this is group testing with noise: of all small sets of culprits the one is sought under
+// which the measurements seen are most probable, P(set) times the product of P(good or bad | set),
+// where each kind of part has a prior. One culprit behind many bad measurements is then far more
+// probable than many culprits behind one each, and one bad measurement among many good ones of the
+// same part is taken for noise until it has been repeated.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -26,7 +26,7 @@ namespace collctl::cmd {
 // only receives badly, is a culprit of its own: its other direction is good every time.
 enum class Way : uint8_t { both, out, in };
 
-// What can be at fault.
+// A part that can be at fault.
 struct Suspect {
   Subject at;
   Way way = Way::both;  // of a link: `out` is from `host` to `peer`
@@ -98,10 +98,10 @@ std::vector<std::vector<std::pair<int, int>>> tournament(int n);
 // partners, but not every link is tried.
 std::vector<Round> pair_rounds(int hosts, int few = 64);
 
-// What settles most of what is open: everybody under suspicion beside somebody known to be good,
-// pairs that were bad once more, and large groups that were bad in halves filled up with good
-// hosts. `hosts`: parts 0 .. hosts - 1 are the hosts. Empty: nothing is open, or nothing more can
-// be learned by pairs and groups of hosts. `round` varies the partners.
+// The round that settles most of what is open: each suspect beside a host known to be good, pairs
+// that were bad once more, and large groups that were bad in halves filled up with good hosts.
+// `hosts`: parts 0 .. hosts - 1 are the hosts. Empty: nothing is open, or nothing more can be
+// learned by pairs and groups of hosts. `round` varies the partners.
 Round next_round(std::span<const Suspect> parts, std::span<const Trial> trials, int hosts,
                  int round);
 

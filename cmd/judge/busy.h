@@ -1,6 +1,6 @@
 // Figures that say little because others had a host's processors meanwhile: they are measured
-// again, a few times and while there is time. What stays spoilt was not tested (code 8), or is the
-// fault of a host that was busy every time while most of its peers were not. Threads: values.
+// again, a few times and while there is time. Figures still spoilt were not tested (code 8), or are
+// the fault of a host that was busy every time while most of its peers were not. Threads: values.
 #pragma once
 #include <map>
 #include <optional>

@@ -16,7 +16,7 @@ enum class FindingStatus : uint8_t { pass, warn, fail, not_tested };
 inline constexpr int kFindingStatuses = 4;
 const char* status_word(FindingStatus status);  // "pass", "warn", "fail", "not-tested": stable
 
-// What a finding is about; names and ranks that it has no use for stay empty.
+// Subject of a finding; names and ranks that it has no use for stay empty.
 enum class SubjectKind : uint8_t { job, host, rank, gpu, nic, link, launcher };
 inline constexpr int kSubjectKinds = 7;
 const char* subject_word(SubjectKind kind);  // "job", "host", ...: stable
@@ -46,7 +46,7 @@ struct Finding {
   std::string cell = {};   // for the table; empty: measured and unit
   std::string message = {}, remedy = {};
 
-  // Each returns the finding itself. Of several failures the worst code stays.
+  // Each returns the finding itself. The worst code of several failures stays.
   Finding& fail(ErrorCode why, std::string in_words, std::string what_to_do = {});
   Finding& leave_out(std::string why, std::string what_to_do = {});  // not tested: code 8
 };

@@ -49,7 +49,7 @@ void fields(Record& io, Finding& finding) {
   io.field("odd", finding.odd);
   text_or_null(io, "message", finding.message);
   text_or_null(io, "remedy", finding.remedy);
-  // What the checks of the first reports did not have.
+  // Fields that the first reports did not have.
   if (io.has("kind", true)) io.name("kind", at.kind, kSubjectKinds, subject_word);
   io.unless_empty("peer_device", at.peer_device);
   rank_field(io, "rank", at.rank);

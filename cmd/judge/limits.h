@@ -1,4 +1,4 @@
-// What a measurement must reach (--min-busbw, --max-latency, --min-efficiency, --thresholds,
+// Limits that a measurement must reach (--min-busbw, --max-latency, --min-efficiency, --thresholds,
 // --baseline). Values.
 #pragma once
 #include <cstdint>

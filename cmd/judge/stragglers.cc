@@ -10,7 +10,7 @@
 namespace collctl::cmd {
 namespace {
 
-// What stands out: so much more of the time than the others, and so many times what they have.
+// A straggler has so much more of the time than the others, and so many times what they have.
 constexpr double kMoreShare = 0.15, kTimesOthers = 1.5;
 constexpr double kLinkShare = 0.3, kTimesOtherLinks = 2;
 constexpr double kToldAway = 0.05;  // of the time: without a processor
@@ -82,7 +82,7 @@ std::vector<Straggler> late_links(std::span<const RankWaits> ranks) {
     for (const Carrying& other : links)
       if (&other != &link) others.push_back(other.share);
     const double usual = median(others);
-    // Of two links nobody knows which is the usual one.
+    // With two links, nobody knows which is the usual one.
     if (others.size() < 2 || link.share < kLinkShare || link.share < kTimesOtherLinks * usual)
       continue;
     late.push_back({.at = {.kind = SubjectKind::link,

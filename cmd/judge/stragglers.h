@@ -1,5 +1,5 @@
-// Who was late, from how all ranks' time went: whoever is late waits least, and the others wait for
-// it; where nobody is, a link that carries much longer than the others is what they wait for. Pure.
+// Late ranks, from how all ranks' time went: a late rank waits least, and the others wait for it;
+// where none is late, a link that carries much longer than the others is what they wait for. Pure.
 #pragma once
 #include <span>
 #include <string>

@@ -1,4 +1,4 @@
-// What every judgement of a measurement's timings needs. Pure; part of cmd/judge.
+// Helpers for all judgements of a measurement's timings. Pure; part of cmd/judge.
 #pragma once
 #include <string>
 

@@ -1,4 +1,4 @@
-// What is odd about a machine (topology/findings.h) as findings. Pure.
+// Oddities of a machine (topology/findings.h) as findings. Pure.
 #pragma once
 #include <vector>
 

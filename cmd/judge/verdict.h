@@ -55,10 +55,10 @@ class Verdict {
   // before them. 0: passed.
   ErrorCode code() const { return code_; }
   int exit_code() const;
-  // What was tested passed, but not all was.
+  // All that was tested passed, but not all was tested.
   bool incomplete() const { return code_ == ErrorCode::incomplete && !error_; }
   const std::optional<Error>& error() const { return error_; }
-  // Without the error. What is missing after a job broke off is no news.
+  // Without the error. Missing measurements after a job broke off are no news.
   const std::vector<Reason>& reasons() const { return reasons_; }
   // A report that could not be written: counts in the exit code.
   void worsen(const Error& error);
@@ -70,9 +70,9 @@ class Verdict {
   std::vector<Reason> reasons_;
 };
 
-// Who is behind trials between two ends that failed: an end when at least half of all its trials
-// failed and another such end does not explain them, else the link between the two. For what was
-// measured once, without noise; blame.h knows better where it can be measured again. Pure.
+// Culprits of failed trials between two ends: an end when at least half of its trials failed and
+// another such end does not explain them, else the link between the two. For trials made once,
+// without noise; blame.h knows better where they can be repeated. Pure.
 
 struct EndTrial {
   size_t from = 0, to = 0;  // indexes of ends
