@@ -142,7 +142,7 @@ std::vector<std::string> exported_environment(const std::vector<std::string>& ex
     const std::string name = entry.substr(0, entry.find('='));
     bool wanted = false;
     for (const base::Knob& knob : base::knobs())
-      // What files say is passed on behind what those of the other hosts say (remote_start).
+      // Variables from files are passed on elsewhere, behind the other hosts' files (remote_start).
       wanted = wanted || (base::file_of_variable(name).empty() &&
                           (knob.flags & base::kSecret) == 0 && knob.id != base::KnobId::comm_id &&
                           (name == std::string("COLLCTL_") + knob.name || name == knob.nccl_name));
@@ -165,7 +165,7 @@ RankSettings for_rank(const RankSettings& settings, int local_rank, int gpus) {
 
 Result<LocalPlan> plan_local(const LaunchOptions& options, bool program) {
   LocalPlan plan;
-  // Of a program nobody knows where it computes: as the agents count their hosts' slots.
+  // A program may compute on GPUs or not: count ranks as the agents count their hosts' slots.
   const int gpus = program ? int(launcher::visible_gpus(base::environment("CUDA_VISIBLE_DEVICES"),
                                                         base::nvidia_gpus_here())
                                      .size())

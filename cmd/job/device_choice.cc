@@ -195,7 +195,7 @@ Result<TaskSpec> settled_task(const TaskSpec& task, const DeviceChoice& choice, 
   return known;
 }
 
-// What the hosts have is asked at start; what they cannot change is known before.
+// Hosts are asked for their GPUs at start; a choice that these cannot change is made before.
 Result<TaskSpec> settle_on_hosts(DeviceRequest request, LaunchOptions& launch,
                                  const ReadTask& read) {
   const kernels::cuda::Launcher& kernels = kernels::cuda::launcher();

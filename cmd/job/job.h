@@ -92,7 +92,7 @@ struct RankEnd {
   bool ended_by_us = false;    // its end was the job's doing
   uint64_t starved_at = 0;     // as in launcher::Event
   std::string phase;           // the last it announced
-  std::optional<Error> error;  // what it said itself
+  std::optional<Error> error;  // from the rank itself
 };
 
 struct JobOutcome {

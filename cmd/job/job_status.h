@@ -15,7 +15,7 @@ struct RankNow {
   int pid = 0;
   std::string phase = {};  // the last it announced
   std::string state = {};  // of its process: a letter of /proc/PID/stat; "": gone; "?": not known
-  std::optional<RankDoing> doing = {};  // what it answered; none: nothing, or not yet
+  std::optional<RankDoing> doing = {};  // its answer; none: nothing, or not yet
 };
 struct JobNow {
   int pid = 0;                // of the launcher: what the job is called by
@@ -27,8 +27,8 @@ struct JobNow {
 };
 void fields(Record& io, JobNow& job);
 
-// Whom others wait for although it waits for nobody, with those who wait for it, also through
-// others. Ranks that wait for each other in a circle are one, with the lowest rank as its name.
+// A rank that others wait for although it waits for nobody, with those that wait for it, also
+// through others. Ranks that wait for each other in a circle are one, named by the lowest rank.
 struct Awaited {
   int rank = -1;
   std::vector<int> waiters = {};

@@ -286,7 +286,7 @@ JobOutcome run_joined(const LaunchOptions& options, const TaskSpec& given, TaskS
     return job;
   };
   JobOutcome out = run_ranks(options, spec, sink, {interrupts, no_door}, start);
-  // What comes from here on is the engine's answer to rank 0's end: it changes our outcome no more.
+  // Anything from here on is the engine's answer to rank 0's end: it changes our outcome no more.
   const bool interrupted = out.error && out.error->code == ErrorCode::interrupted;
   if (rank != 0 && joined.root.length != 0)
     wait_for_rank_0(joined.root,
@@ -301,7 +301,7 @@ JobOutcome run_joined(const LaunchOptions& options, const TaskSpec& given, TaskS
 
 void decline_job(const LaunchOptions& options, const Error& why) {
   if (!options.joins()) return;
-  // Who cannot reach the others has nobody to tell; the first error is the one to report.
+  // A rank that cannot reach the others has nobody to tell; the first error is the one to report.
   const Status reached = base::caught([&]() -> Status {
     COLL_ASSIGN(const JobRoot job, find_root(options, Deadline::after_seconds(kDeclineSeconds)));
     decline(options, job.id, job.root.get(), why);

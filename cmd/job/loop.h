@@ -138,7 +138,7 @@ class JobLoop {
   JobNow now() const;
 
   const int64_t began_ns_ = now_ns();
-  std::optional<Deadline> last_deadline_;  // what is left by then does not end even by SIGKILL
+  std::optional<Deadline> last_deadline_;  // a process left by then does not end even by SIGKILL
 };
 
 }  // namespace collctl::cmd

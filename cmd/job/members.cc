@@ -65,7 +65,7 @@ void Members::lose(const Error& what, double answer_s, launcher::RankGroup& job,
   for (const int rank : ranks_) {
     const RankFacts& r = facts[size_t(rank)];
     if (r.exited || r.broken) continue;
-    // Who cannot be told does not answer, either.
+    // A rank that cannot be told does not answer, either.
     static_cast<void>(job.send(rank, FrameType::halt, word, Deadline::after_ms(kHaltSendMs)));
   }
 }

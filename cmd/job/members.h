@@ -49,7 +49,7 @@ class Members {
   // Those that go on and those that are lost, once that can be decided. Nothing is lost: it cannot
   // go on. Looks at the processes.
   std::optional<Regrouped> decided(launcher::RankGroup& job, std::vector<RankFacts>& facts) const;
-  // Whom to look at again by then, while losing.
+  // Time of the next look at the processes, while losing.
   Deadline next_look() const;
   // They alone are the communicator now: each is told, as all were at the start.
   Status go_on(const Regrouped& found, Roster roster, launcher::RankGroup& job,

@@ -1,4 +1,4 @@
-// What the options of a launch mean together: which ranks run where, and how they are reached.
+// Meaning of a launch's options together: which ranks run where, and how hosts are reached.
 #include "cmd/job/options.h"
 
 #include <fcntl.h>
@@ -75,7 +75,7 @@ void look_for_key(LaunchOptions& launch) {
       "; other keys are tried");
 }
 
-// Who runs what must be right before anything is started, as far as it is known here.
+// The placement of ranks must be right before anything is started, as far as it is known here.
 Status check_placement(const ParsedLine& line, LaunchOptions& launch) {
   const auto& hosts = launch.hosts.hosts;
   if (launch.launcher == LauncherKind::local) {

@@ -76,7 +76,7 @@ class RankOutput {
 
   OutputPolicy policy_;
   std::string pending_[2];
-  int open_rank_[2] = {-1, -1};  // whose line has no end yet
+  int open_rank_[2] = {-1, -1};  // rank whose line has no end yet
   std::vector<base::Fd> files_;  // 2 * rank + stream
   std::vector<std::string> kept_[2];
   size_t kept_bytes_ = 0;

@@ -59,7 +59,6 @@ std::string death_words(const RankFacts& r) {
                 phase_words(end.phase));
 }
 
-// What to do about one that is stuck.
 std::string stuck_hint(const RankFacts& r) {
   if (r.state == 'T')
     return format("continue it (kill -CONT {}), or find out who stopped it", r.end.pid);
@@ -179,8 +178,8 @@ bool notable_state(char state) {
 
 using Waiters = std::map<int, std::vector<int>>;  // waited for -> who waits
 
-// What lies between two ranks is broken, as far as r knows. Where the other's host says nothing
-// either, it is rather that host.
+// The path between r and another rank is broken, as far as r knows. If r did connect and the other
+// rank's host is silent too, that host is rather at fault.
 bool says_way(const std::vector<RankFacts>& ranks, const RankFacts& r) {
   if (!r.end.error || !base::says_broken_way(*r.end.error) || is_quote(ranks, r)) return false;
   const RankFacts* to = find(ranks, r.end.error->rank);
@@ -188,7 +187,7 @@ bool says_way(const std::vector<RankFacts>& ranks, const RankFacts& r) {
          to->state != '?';
 }
 
-// Whom it waited for: by its own error, or when it heard of another's.
+// The rank that r waited for: by its own error, or when it heard of another's.
 int waited_for(const std::vector<RankFacts>& ranks, const RankFacts& r) {
   if (!r.end.error || !only_follows(*r.end.error)) return -1;
   const Error& e = *r.end.error;
@@ -454,8 +453,8 @@ std::optional<Error> root_cause(const std::vector<RankFacts>& ranks) {
       kind == ErrorCode::deadline ? deadline_error(ranks, chosen) : std::optional<Error>();
   const bool as_said = !waits;
   Error e = waits.value_or(*chosen.end.error);
-  // Unless who waits for whom was put in its place, the sentence is one rank's: say whose. What is
-  // another's own reason, and says so, needs no witness.
+  // The error, unless deadline_error() made it, is one rank's: name that rank. An error that is
+  // another rank's own reason, and says so, stays as it is.
   const bool of_other = !only_follows(e) && e.rank >= 0 && e.rank != chosen.end.rank &&
                         e.has_said(format("rank {} (host ", e.rank));
   if (as_said && !of_other) e.within(rank_list(ranks, {chosen.end.rank}));

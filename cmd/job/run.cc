@@ -145,7 +145,7 @@ void TaskJob::trouble(const Error& what) {
     // A rank that cannot be told is ended by signals when the time is up.
     static_cast<void>(job_->send(r.end.rank, FrameType::abort, word, Deadline::after_ms(100)));
   }
-  // What they came with is now their last word.
+  // The errors of ranks that were leaving are final now.
   members_.end_loss();
   for (RankFacts& r : ranks_)
     if (r.broken && !r.end.error) r.end.error = std::exchange(r.broken, std::nullopt);
@@ -262,7 +262,7 @@ void TaskJob::handle_exit(RankFacts& r) {
   if (r.left_behind || !died(r)) return;
   const Error gone =
       Error(ErrorCode::lost, format("rank {} is gone", r.end.rank)).blame(r.end.rank);
-  // What is a defect of ours does not go unreported.
+  // A defect of ours ends the job, also with --shrink: it must be reported.
   return r.end.exit_code == int(ErrorCode::defect) ? trouble(gone) : lose(gone);
 }
 

@@ -144,7 +144,7 @@ int visible_gpus(const launcher::HostLink& host, const LaunchOptions& options) {
   return given ? launcher::gpus_left(*given, all) : all;
 }
 
-// What the host says, and what this launcher knows of the ranks there.
+// GPUs of a host: from its own answer and this launcher's knowledge of the ranks there.
 HostGpus gpus_of(const launcher::HostLink& host, const LaunchOptions& options) {
   using Devices = launcher::HostSpec::Devices;
   const launcher::AgentHello& hello = host.hello();
@@ -203,7 +203,7 @@ Result<launcher::JobPlacement> place(const HostPool& pool, const LaunchOptions& 
   return placement;
 }
 
-// What the hostfile says of a host's devices, as the variables that everybody reads.
+// Devices that the hostfile gives a host, as the variables that every tool reads.
 void add_devices(std::vector<std::string>& environment, const launcher::HostSpec& spec) {
   using Devices = launcher::HostSpec::Devices;
   if (spec.devices == Devices::none) environment.push_back("CUDA_VISIBLE_DEVICES=");

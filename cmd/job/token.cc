@@ -67,7 +67,7 @@ uint64_t number_of(const Address& at) {
   return kTokenPath | at.port();
 }
 
-// What rank 0 has written; empty: it has not finished yet.
+// The token that rank 0 wrote; empty: it has not finished yet.
 std::string read_local(const std::string& path) {
   const base::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat s {};
