@@ -1,7 +1,6 @@
-// What a measurement is, and what it says: plain records with JSON forms, because they travel
-// between the launcher's process and the ranks. Made by `run` and the collective commands; executed
-// by bench_rank; judged by cmd/judge, printed by cmd/report. Units are in the names. Threads:
-// values.
+// A measurement and its results: plain records with JSON forms, because they travel between the
+// launcher's process and the ranks. Made by `run` and the collective commands; executed by
+// bench_rank; judged by cmd/judge, printed by cmd/report. Units are in the names. Threads: values.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -22,7 +21,7 @@
 
 namespace collctl::cmd {
 
-// Whose time is an operation's; by the numbers of nccl-tests.
+// Ranks whose time counts as an operation's; by the numbers of nccl-tests.
 enum class TimeOf : uint8_t { rank0, mean, fastest, slowest };
 inline constexpr const char* kTimeOfNames[] = {"rank 0", "the mean of all ranks",
                                                "the fastest rank", "the slowest rank"};
@@ -67,7 +66,7 @@ struct BenchSpec : TimedSettings, SizeRange {
   int soak_operations = 1000;
   bool expects = true;  // its rows have an expected time; not so those of old reports
 
-  // What is its own: the settings travel beside it.
+  // Its own fields alone: the settings travel beside them.
   std::string to_json() const;
   static Result<BenchSpec> from_json(const std::string& text);
 };
@@ -103,7 +102,8 @@ struct Timing {  // of one row, one of the two placements
   }
 };
 
-// What a row's operation should take, by what it was planned with (runtime/plan/plan.h).
+// Expected time and bandwidth of a row's operation, by what it was planned with
+// (runtime/plan/plan.h).
 struct RowExpected {
   double time_us = 0, busbw_GBps = 0;
   std::string limited_by;  // the link, or what else takes most of it
@@ -113,7 +113,7 @@ struct RowExpected {
   }
 };
 
-// What a tuner plugin had to do with a row's choice.
+// A tuner plugin's part in a row's choice.
 struct RowTuned {
   bool followed = false;            // the choice is the tuner's
   std::string wish;                 // "Ring/LL, 2 channels"; empty: it left the choice to us
@@ -216,8 +216,8 @@ struct BenchHeader {
   std::optional<TunerLine> tuner = {};      // with a tuner plugin
 };
 
-// What a communicator costs a rank and its GPU. Memory by what is free on the GPU before and after;
-// the driver's context is there before, and does not count.
+// Cost of a communicator for a rank and its GPU. Memory by what is free on the GPU before and
+// after; the driver's context is there before, and does not count.
 struct StartCost {
   double seconds = 0;         // from its making to the end of its first collective
   uint64_t taken_bytes = 0;   // meanwhile: buffers, and the code of kernels; 0: not known
@@ -251,13 +251,13 @@ struct RankWaits {
   double waited_us = 0;   // of it
   double away_us = 0;     // of the rest: without a processor although it could have gone on
   std::vector<PeerWaits> peers;
-  // What it took for itself while the others may have waited for it.
+  // Time that it took for itself while the others may have waited for it.
   double own_us() const { return elapsed_us > waited_us ? elapsed_us - waited_us : 0; }
 };
 struct LeftOut {  // a variant of another library that could not be measured
   std::string variant, reason;
 };
-// What is known when the last row is done. Of CPU ranks only when a host was busy.
+// Results that are known when the last row is done. CPU ranks: only if a list has an entry.
 struct BenchClosing {
   std::vector<BusyHost> busy;
   std::vector<ThrottledGpu> throttled;  // that were not so before

@@ -15,7 +15,7 @@ namespace {
 constexpr double kAlikeToldSeconds = 2;
 constexpr double kWindowsGoodbyeSeconds = 5;  // after an error, for what is still under way
 
-// Of a rank, for all roots; the largest rows decide.
+// Bytes of a rank, for all roots; the largest rows decide.
 struct RowBytes {
   uint64_t input = 0, output = 0;
 };

@@ -49,7 +49,7 @@ class BenchWindows {
 
 // This rank's place in a row.
 Place place_of(const runtime::Communicator& communicator, const RowKey& key);
-// Of the whole's ranks those on this rank's host.
+// Number of the whole's ranks on this rank's host.
 int local_ranks(const runtime::Communicator& whole);
 
 // Input and output of every row of a measurement.

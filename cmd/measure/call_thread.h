@@ -1,7 +1,7 @@
 // Calls of another's library (NCCL, MPI) that may never return: they run on a thread of their own,
 // one at a time, which is left behind when one does not come back.
 //
-// Threads: one calls. What is called owns all that it touches, in case it is left behind.
+// Threads: one calls. The called function owns all that it touches, in case it is left behind.
 #pragma once
 #include <functional>
 #include <memory>

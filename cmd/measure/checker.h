@@ -21,7 +21,7 @@ class RowChecker {
   // Runs the row once more. With graphs through a graph as well; of one operation, since several in
   // place would add up.
   Result<CheckResult> check(const PlacedRow& row);
-  // Of wrong data of any rank. Collective; rank 0 tells. Overwrites the buffers.
+  // Explains wrong data of any rank. Collective; rank 0 tells. Overwrites the buffers.
   Status explain(const PlacedRow& row, const CheckResult& mine);
 
  private:

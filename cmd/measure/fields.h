@@ -27,8 +27,8 @@ void fields(Record& io, ThrottledGpu& gpu);
 void fields(Record& io, RankWaits& rank);
 void fields(Record& io, StartCost& cost);
 
-// What a measurement says at its end, gathered from all ranks. Collective; called by
-// BenchRun on the rank's thread.
+// Results at the end of a measurement, gathered from all ranks. Collective; called by BenchRun on
+// the rank's thread.
 
 struct RankClosing {  // what one rank says
   static constexpr const char* kRecord = "end of a rank";
@@ -38,8 +38,8 @@ struct RankClosing {  // what one rank says
   std::optional<StartCost> own_cost = {}, other_cost = {};
   std::optional<RankWaits> waits = {};  // where somebody asked; the same on all ranks
 };
-// What others than `ranks` ranks, which took `ranks_s` of processor time, had of their host between
-// two readings, where it was so much that the figures are not the machine's own; else empty.
+// Reason why the figures between two readings are not the machine's own: others than `ranks` ranks,
+// which took `ranks_s` of processor time, had too much of their host; else empty.
 std::string busy_reason(const base::HostLoad& before, const base::HostLoad& after, int ranks,
                         double ranks_s);
 // Rank 0, and who wants the rows, hands it to its sink. `all_alike`: what every rank knows already.

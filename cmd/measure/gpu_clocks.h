@@ -1,4 +1,4 @@
-// What NVML says of a GPU's clocks while a measurement runs. One thread's.
+// A GPU's clocks while a measurement runs, by NVML. One thread's.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -21,7 +21,7 @@ class ClockWatch : public Observer {
   // clock 1200 of 1980 MHz". Empty when it did not.
   void tell(HeaderFacts& facts) const override { facts.clocks = at_first_; }
   void turn_over() override;  // looks while the GPU is still as it was
-  // What a later look found that was not there at first, with the lowest clock seen so; empty:
+  // Throttling that a later look found and the first did not, with the lowest clock seen so; empty:
   // nothing.
   Status closing(RankClosing& mine, BenchClosing&) override;
 

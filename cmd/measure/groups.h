@@ -1,5 +1,5 @@
-// --split: the ranks of a job in groups that do the same at the same time. What the option means,
-// and who is in which group. Pure but for numa_node(). Threads: values.
+// --split: the ranks of a job in groups that do the same at the same time. The option's meaning,
+// and the ranks of each group. Pure but for numa_node(). Threads: values.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -39,7 +39,7 @@ struct RankSite {
 // The members of each group, ascending; groups in the order of their first. Sites by rank.
 using Groups = std::vector<std::vector<int>>;
 Groups groups_of(const SplitRule& rule, std::span<const RankSite> sites);
-// Of a rule by rank.
+// The same for a rule by rank.
 Groups groups_of(const SplitRule& rule, int ranks);
 int group_of(const Groups& groups, int rank);  // -1: in none
 

@@ -24,7 +24,7 @@ std::string counted_cores(int cores) {
   return format("{} core{}", cores, cores == 1 ? "" : "s");
 }
 
-// What one rank tells: its cores, its links, and its GPU.
+// Facts that one rank tells: its cores, its links, and its GPU.
 Bytes mine(const runtime::Communicator& whole, const HeaderFacts& facts) {
   const runtime::Communicator& communicator = facts.group != nullptr ? *facts.group : whole;
   const auto number = [&](int rank) {
@@ -132,7 +132,7 @@ Result<RankSays> read_rank(int rank, const Bytes& blob, bool on_gpu, HostCores& 
   return said;
 }
 
-// What is odd about a host's GPUs, or "4 ranks share 2 cores" of the first host that is crowded.
+// Oddity of a host's GPUs, or "4 ranks share 2 cores" of the first host that is crowded.
 std::string note_of(const BenchHeader& header, const std::vector<HostCores>& cores) {
   for (const HostLine& host : header.hosts)
     for (size_t i = 0; i < host.gpus.size(); ++i)

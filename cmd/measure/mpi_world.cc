@@ -113,7 +113,7 @@ class Calls {
  private:
   Handle type(MpiType of) const { return table_.types[int(of)]; }
 
-  // What is only moved travels as bytes.
+  // Data that is only moved travels as bytes.
   int call(const Submission& submission) {
     const Operation& o = submission.front();
     const Handle byte = type(MpiType::byte), world = table_.world;
@@ -174,7 +174,7 @@ class Calls {
     return table_.waitall(begun, requests_.data(), table_.statuses_ignore);
   }
 
-  // Of an alltoallv, sent and received: bytes by rank, and where they lie.
+  // Messages of an alltoallv, sent and received: bytes by rank, and where they lie.
   void lay_out() {
     for (auto* lists : {&counts_, &places_})
       for (std::vector<int>& list : *lists) list.assign(size_t(place_.nranks), 0);

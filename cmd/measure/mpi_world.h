@@ -26,7 +26,7 @@ class MpiWorld {
   const std::string& name() const { return name_; }  // "openmpi 4.1.4"
   // Rank 0's text, on every rank.
   virtual Result<std::string> hand_round(const std::string& text, Deadline deadline) = 0;
-  // What it lacks for a row, in words, the same on all ranks; empty: it can do it.
+  // Reason why it cannot do a row, in words, the same on all ranks; empty: it can.
   virtual std::string lacks(const PlacedRow& row) const = 0;
   // As own_timed, each row's operations after a barrier of MPI's; the time is taken on its thread.
   // Error of a call: lost, it says that it is MPI's. When a wait ends before MPI does, the row's
@@ -41,7 +41,7 @@ class MpiWorld {
   std::string name_;
 };
 
-// What every MPI lacks for such rows on so many ranks, in words; empty: it can do them.
+// Reason why no MPI can do such rows on so many ranks, in words; empty: none.
 std::string mpi_lacks(const RowKey& key, int nranks);
 // "openmpi 4.1.4" of what MPI_Get_library_version says.
 std::string mpi_name(const std::string& library_version);

@@ -1,4 +1,4 @@
-// What the options of a measurement mean. Errors: usage. Threads: values.
+// Meaning of a measurement's options. Errors: usage. Threads: values.
 #pragma once
 #include "cmd/cli/parse.h"
 #include "cmd/measure/bench.h"
@@ -16,14 +16,14 @@ inline Result<std::vector<uint64_t>> sizes_of(const BenchSpec& spec) {
 }
 // The bytes that a text means that parse() has checked.
 uint64_t bytes_of(const std::string& text);
-// What was given and has no meaning for this collective, as sentences for standard error.
+// Given options without a meaning for this collective, as sentences for standard error.
 std::vector<std::string> useless_options(const ParsedLine& line);
 
 // The rows about sizes, about what is measured and how, and about the choices of the planner.
 void add_size_options(std::vector<Option>& table);
 void add_measure_options(std::vector<Option>& table);
 void add_select_options(std::vector<Option>& table);
-// Of the table of algorithms, and "all".
+// Names in the table of algorithms, and "all".
 std::vector<std::string> algorithm_names();
 
 }  // namespace collctl::cmd

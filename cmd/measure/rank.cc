@@ -228,8 +228,8 @@ Status with_communicator(const TaskContext& context, const runtime::CommOptions&
   const AbortScope aborted([&](const Error& why) { communicator->abort(why); });
   const DoingScope doing(*communicator);
   if (Status status = base::caught([&] { return work(*communicator); }); !status) {
-    // What only this rank knows must end the others too. A usage error all ranks find alike: who
-    // left before the others have found it would be a lost rank to them.
+    // An error that only this rank knows must end the others too. A usage error all ranks find
+    // alike: a rank that left before the others have found it would be a lost rank to them.
     const bool alike = status.error().code == ErrorCode::usage &&
                        communicator->barrier(Deadline::after_seconds(kAlikeSeconds));
     if (!alike) communicator->abort(status.error());

@@ -9,7 +9,7 @@ namespace collctl::cmd {
 
 class CostWatch;
 
-// What settings and sink say to every communicator.
+// Options of every communicator, from settings and sink.
 runtime::CommOptions comm_options(const RankSettings& settings, TaskSink& sink);
 runtime::CommOptions comm_options(const TimedSettings& settings, TaskSink& sink);
 // Makes it, does `work`, ends it; an error of one rank ends the others. `cost`, if any, counts

@@ -30,8 +30,8 @@ struct RowToMeasure {
 
 class MeasuredRows {
  public:
-  // Of `ranks` ranks. `continued`: rows that are done, and those of a root that is lost, are left
-  // out. Error usage: what the spec asks for cannot be done by so many.
+  // Rows of `ranks` ranks. `continued`: rows that are done, and those of a root that is lost, are
+  // left out. Error usage: what the spec asks for cannot be done by so many.
   static Result<MeasuredRows> make(const BenchSpec& spec, int ranks,
                                    const Continued* continued = nullptr);
 
@@ -42,7 +42,7 @@ class MeasuredRows {
   uint64_t total() const { return total_; }  // with those that are done, or lost
 
   RowKey key(const RowSeries& series, uint64_t asked) const;
-  // What is left of one, by a choice that serves the sizes `able`.
+  // Rows of a series that are left, by a choice that serves the sizes `able`.
   std::vector<RowToMeasure> left(const RowSeries& series, size_t choice,
                                  const std::vector<uint64_t>& able) const;
 

@@ -55,7 +55,7 @@ Status BenchRun::run() {
   return memory_.windows().give_back(everyone_.deadline());
 }
 
-// Of several choices those that cannot serve a size are left out; one alone, or all, is an error.
+// Several choices: those that cannot serve a size are left out; one alone, or all, is an error.
 Status BenchRun::series(const MeasuredRows& rows, const RowSeries& series) {
   std::map<uint64_t, Error> refused;  // by size: why, until a choice serves it
   std::set<uint64_t> served;

@@ -1,5 +1,5 @@
-// What runs in this process: stopping it, and what its ranks do at this moment. Who runs a
-// communicator (bench_rank) opens a scope of each kind. Threads: any.
+// Work that runs in this process: stopping it, and what its ranks do at this moment. A function
+// that runs a communicator (bench_rank) opens a scope of each kind. Threads: any.
 #pragma once
 #include <functional>
 #include <memory>
@@ -30,7 +30,7 @@ class LeaveBy {
 };
 
 // From another thread: the control connection said "abort", or somebody pressed Ctrl-C in thread
-// mode. Who opens it gives its start-up what calls that off (start_cancel).
+// mode. A start-up is called off by start_cancel(), which the scope's owner gives it.
 class AbortScope {
  public:
   using Abort = base::Cancel::Listener::Call;
@@ -42,7 +42,7 @@ class AbortScope {
   base::Cancel::Listener listener_;
 };
 
-// Of all start-ups of this process, until clear_abort().
+// The Cancel of all start-ups of this process, until clear_abort().
 std::shared_ptr<base::Cancel> start_cancel();
 // Calls every open scope and every later one, and calls start-ups off.
 void abort_running(const Error& why);
@@ -74,7 +74,7 @@ void fields(Record& io, RankDoing& doing);
 class DoingScope {
  public:
   explicit DoingScope(const runtime::Communicator& communicator);
-  // Of one that was split off `whole`, in whose place it is asked meanwhile; told by the ranks'
+  // `communicator` was split off `whole`, in whose place it is asked meanwhile; told by the ranks'
   // numbers there.
   DoingScope(const runtime::Communicator& communicator, const runtime::Communicator& whole);
   ~DoingScope();  // afterwards nobody asks the communicator any more

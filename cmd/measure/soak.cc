@@ -24,7 +24,7 @@ constexpr uint64_t kTold = 200;  // operations between two lines of progress
 constexpr uint64_t kSameChoices = 16;
 constexpr int kMostChannels = 8;  // of forced choices
 
-// What may be one of a group: no steps that wait for one another.
+// Operations that may be part of a group: no steps that wait for one another.
 const std::vector<BenchOp>& soak_ops() {
   static const std::vector<BenchOp> ops = [] {
     std::vector<BenchOp> some;
@@ -128,7 +128,7 @@ Status Soak::draw_choices() {
   return communicator_.set_choices(algorithm_, protocol_, channels_);
 }
 
-// What the choices in force cannot serve is drawn again: all ranks find the same.
+// Operations that the choices in force cannot serve are drawn again: all ranks find the same.
 Result<std::vector<Soak::Drawn>> Soak::draw_batch() {
   constexpr int kAttempts = 200;
   std::vector<Drawn> batch;
@@ -181,8 +181,8 @@ std::string Soak::text_of(const Drawn& drawn) const {
   return text;
 }
 
-// Of the wrong elements of an output: those that hold what they held before. In place that is the
-// rank's own input where input and output are one, else the poison.
+// Wrong elements of an output that still hold what they held before. In place that is the rank's
+// own input where input and output are one, else the poison.
 Result<uint64_t> Soak::unwritten(const Drawn& drawn, const Pair& pair,
                                  const CheckResult& found) const {
   const BenchOp c = drawn.key.collective;

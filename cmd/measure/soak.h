@@ -36,7 +36,7 @@ class Soak {
  private:
   static constexpr int kTogether = 4;  // operations in flight at the same time
   static constexpr int kStreams = 2;
-  // Of kTogether, with --window: ordinary buffers among those in windows.
+  // With --window: operations of kTogether that have ordinary buffers.
   static constexpr int kNotInWindows = 1;
 
   struct Drawn {

@@ -1,4 +1,4 @@
-// What ranks of ours do: a row of the table of tasks (cmd/rank_tasks.cc), its options as JSON that
+// Tasks of our ranks: a row of the table of tasks (cmd/rank_tasks.cc), its options as JSON that
 // nobody else reads, and what every rank is told whatever it does. A command that works on ranks
 // makes a TaskSpec, hands it to the job with a sink, and reports what comes back; the job knows no
 // task by name. Threads: values; a sink is called by one thread at a time.
@@ -36,13 +36,13 @@ struct RankSettings {
   double start_left_s = 0;  // of the start, for the communicator; 0: start_timeout_s
   int local_ranks = 0;      // that share this host's cores; 0: as the ranks find out
   int verbosity = 0;
-  // What runs works on GPUs: null, this build's kernels. Tests put the host there; it does not
+  // Launcher of kernels on GPUs: null, this build's kernels. Tests put the host there; it does not
   // travel.
   const kernels::cuda::Launcher* launcher = nullptr;
 };
 void fields(base::Record& io, RankSettings& settings);
 
-// Of tasks that time operations; their options.
+// Options of tasks that time operations.
 struct TimedSettings : RankSettings {
   int iterations = 20;
   // How a rank reaches others; empty: as its variables say, else the best.
@@ -159,14 +159,14 @@ struct RankTask {
   void (*add_options)(std::vector<Option>& table, uint32_t own) = nullptr;
 };
 
-// What was asked for, as the ranks there get it.
+// The task that was asked for, as the ranks there get it.
 Result<TaskSpec> settled(const TaskSpec& asked, const TaskPlace& place);
 
 // One rank of it, in this thread; the dump of the machine's topology (TOPO_DUMP_FILE) comes first.
 Status run_task(const TaskContext& context);
 
-// What ranks that were started one by one must have alike, as CommOptions::task takes it: a line of
-// name, tab and value for each.
+// Option that must be alike for ranks that were started one by one. CommOptions::task takes a line
+// of name, tab and value for each.
 struct TaskField {
   const char* field;  // of the options
   const char* name;   // as the command line says it

@@ -107,7 +107,7 @@ class OwnTimed : public Timed {
     if (how_ == Communicator::Launch::async) {
       const double patience_s = timeout_s_ * (2 + double(std::exchange(queued_, 0)) * per_queued_);
       const Deadline deadline = Deadline::after_seconds(patience_s);
-      // What the communicator has learnt ends the wait as well.
+      // An error that the communicator has learnt ends the wait as well.
       for (bool done = false; !done;) {
         const Deadline look = Deadline::after_seconds(std::min(patience_s, kLookSeconds));
         Status waited = wait_(stream_.native(), look, "the operation");

@@ -1,6 +1,6 @@
-// What a timed loop runs: something that is queued, again and again, and waited for. OwnTimed is
-// one operation (or group) of a communicator; versus.h has another library's. Made by BenchRun for
-// a row, used by measure() on the rank's thread.
+// Work of a timed loop: something that is queued, again and again, and waited for. OwnTimed is one
+// operation (or group) of a communicator; versus.h has another library's. Made by BenchRun for a
+// row, used by measure() on the rank's thread.
 #pragma once
 #include <memory>
 #include <span>
@@ -17,7 +17,7 @@ class Timed {
   virtual ~Timed() = default;
   virtual Status enqueue() = 0;
   virtual Status wait() = 0;  // until everything that was queued is done
-  // What that took, where the clock around the two, `around_ns`, does not say it.
+  // Time of enqueue() and wait(), where the clock around them, `around_ns`, does not say it.
   virtual int64_t took_ns(int64_t around_ns) const { return around_ns; }
 };
 
@@ -39,7 +39,7 @@ struct Batch {
   int grouped = 1, graph = 0;
   int operations() const { return grouped * (graph > 0 ? graph : 1); }
 };
-// What an operation of a library without deadlines may take.
+// Longest time that an operation of a library without deadlines may take.
 double slowest_seconds(uint64_t bytes);
 // How this communicator's work is timed. A graph is recorded here.
 struct OwnTimedOptions {
@@ -51,7 +51,7 @@ Result<std::unique_ptr<Timed>> own_timed(runtime::Communicator& communicator,
                                          std::span<const Submission> submissions,
                                          const OwnTimedOptions& options);
 
-// Of each submission. Error: the choices in force cannot serve it; all ranks find the same.
+// Plan of each submission. Error: the choices in force cannot serve it; all ranks find the same.
 Result<std::vector<runtime::Plan>> plans_of(runtime::Communicator& communicator,
                                             std::span<const Submission> submissions);
 // One operation, or a group as one submission. Ranks that compute on the host do it in the caller's

@@ -10,8 +10,8 @@ namespace {
 
 // Another library's turns and ours alternate, so that what the machine does meanwhile meets both.
 constexpr int kTurns = 5;
-// Of CPU ranks, blocks that move less than this have as many turns: somebody else's millisecond on
-// a core is long beside them.
+// Blocks of CPU ranks that move less than this have as many turns: somebody else's millisecond on a
+// core is long beside them.
 constexpr uint64_t kShortBlockBytes = uint64_t{64} << 20;
 constexpr int64_t kLongShortBlockNs = 100'000'000;
 // An operation takes longer while it is new: it maps pages, opens connections, loads kernels, wakes
@@ -82,7 +82,7 @@ Result<RowTimes> RowTimer::time(const RowToMeasure& row, const PlacedRow& placed
       COLL_ASSIGN(Samples theirs, measure(*others[i - 1].timed, *barrier_, options));
       times.samples[i].push_back(std::move(theirs));
     }
-    // What takes long, on a network that loses packets or beside strangers, is not repeated.
+    // A block that takes long (a network that loses packets, other processes) is not repeated.
     if (turn == 0 && turns > 1 && versus_ == nullptr) {
       COLL_ASSIGN(const int64_t slowest, everyone_.largest(times.samples[0].back().block_ns));
       if (slowest > kLongShortBlockNs) turns = 1;

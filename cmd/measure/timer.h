@@ -20,14 +20,14 @@ struct RowTimes {  // one placement, of one rank
   void put(ByteWriter& writer) const;
 };
 
-// Of all ranks, each of which has measured the same as this one.
+// Times of all ranks, each of which has measured the same as this one.
 class AllTimes {
  public:
   explicit AllTimes(const RowTimes& mine);
   // The next rank's; `iterations` samples of a block at most. A blob that is cut short: the
   // reader's failure.
   void add(ByteReader& reader, size_t iterations);
-  // Of each series the turn with the median time.
+  // The turn with the median time, of each series.
   std::vector<Timing> medians(const MergeOptions& options) const;
 
  private:
@@ -39,7 +39,7 @@ class RowTimer {
   // `versus`: null, there is nothing to compare with.
   RowTimer(const BenchSpec& spec, Everyone& everyone, runtime::Stream& stream,
            const Observers& observers, Versus* versus);
-  // Of algorithm and protocol.
+  // Other choices of algorithm and protocol are in force.
   void choices_changed() { barrier_->refresh(); }
   // Collective: what the input holds is there, and the output may be overwritten.
   Result<RowTimes> time(const RowToMeasure& row, const PlacedRow& placed);

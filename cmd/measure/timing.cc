@@ -107,7 +107,7 @@ Result<Samples> measure(Timed& timed, Barrier& barrier, const MeasureOptions& op
   return samples;
 }
 
-// Of the ranks' times those that count, as one.
+// The ranks' times that count, as one.
 static int64_t time_of(TimeOf whose, std::span<const int64_t> ranks) {
   switch (whose) {
     case TimeOf::rank0:

@@ -13,7 +13,7 @@
 
 namespace collctl::cmd {
 
-// Of settings that leave it open: the knob's. Seconds.
+// Seconds; the knob's where the settings leave it open.
 double op_timeout(const RankSettings& settings);
 
 double median(std::vector<double> values);  // the mean of the middle two; 0 of none

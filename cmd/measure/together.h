@@ -1,6 +1,6 @@
-// Who measures at the same time, and how they keep step: the ranks of one communicator, or with
-// --split groups of them, each of which runs a BenchRun of its own over its communicator. Made by
-// bench_rank, used on the rank's thread; borrows communicators and sink.
+// Ranks that measure at the same time, and how they keep step: the ranks of one communicator, or
+// with --split groups of them, each of which runs a BenchRun of its own over its communicator. Made
+// by bench_rank, used on the rank's thread; borrows communicators and sink.
 #pragma once
 #include <map>
 #include <memory>
@@ -35,9 +35,9 @@ class Everyone {
   virtual void tell(HeaderFacts&) const {}
   // After what takes some much longer than others.
   virtual Status meet() { return {}; }
-  // What every rank brought, by the job's numbers.
+  // The bytes of every rank, by the job's numbers.
   virtual Result<std::vector<Bytes>> gather(ByteView mine);
-  // Of all ranks, which learn the same.
+  // Maximum over all ranks; all learn it.
   Result<int64_t> largest(int64_t mine);
   // Before a timed stretch on `stream`, which it borrows.
   virtual std::unique_ptr<Barrier> barrier(runtime::Stream& stream);
@@ -49,7 +49,7 @@ class Everyone {
                        std::map<uint64_t, Error>& /*refused*/) {
     return {};
   }
-  // What a row's operation moves, where most is moved.
+  // Bytes that a row's operation moves, in the largest group.
   virtual uint64_t most_moved(const RowToMeasure& row) const;
   // A row is done: what row_out() has kept of it goes to the job's sink.
   virtual Status hand_over() { return {}; }
@@ -77,14 +77,14 @@ class Together : public Everyone {
   Result<std::vector<Bytes>> gather(ByteView mine) override;
   std::unique_ptr<Barrier> barrier(runtime::Stream& stream) override;
   Status probe(Timed& timed, int operations) override;
-  // What one group cannot do no group does: all have the same rows.
+  // A size that one group cannot serve is left out by all: they have the same rows.
   Status agree(const std::vector<uint64_t>& sizes, std::vector<uint64_t>& able,
                std::map<uint64_t, Error>& refused) override;
   uint64_t most_moved(const RowToMeasure& row) const override;
   // The row of every group, and its faults, in the order of the groups.
   Status hand_over() override;
   // The error of this group's own run as the job tells it: its ranks' numbers are the job's, and
-  // the group is named. What the whole said stays.
+  // the group is named. An error of the whole stays as it is.
   Error told(Error error) const;
 
  private:

@@ -28,10 +28,10 @@ struct VersusRun {
 
 inline constexpr const char* kMpiVariant = "default";  // its only one
 
-// What making a communicator costs a rank: time, and memory of its GPU. Ours and another library's
-// are watched in the same way. Counts from its making, and not between pause() and resume(), which
-// is for what would be there anyway. Memory is what is free on the whole GPU: others that use it at
-// the same time are counted. On the rank's thread.
+// Cost of making a communicator, for a rank: time, and memory of its GPU. Ours and another
+// library's are watched in the same way. Counts from its making, and not between pause() and
+// resume(), which is for what would be there anyway. Memory is what is free on the whole GPU:
+// others that use it at the same time are counted. On the rank's thread.
 class CostWatch {
  public:
   explicit CostWatch(transport::DevicePointer device);
@@ -65,8 +65,8 @@ class Versus : public Observer {
   virtual Result<std::vector<VersusRun>> runs(const PlacedRow& row, const Batch& batch) = 0;
   // So far. All ranks have the same variants, each its own words.
   virtual const std::vector<LeftOut>& left_out() const = 0;
-  // Collective: ends the library's communicators, after which there are no runs. What the first
-  // variant cost this rank; nothing when it was left out, or is not known.
+  // Collective: ends the library's communicators, after which there are no runs. Returns the first
+  // variant's cost for this rank; nothing when it was left out, or is not known.
   struct Cost {
     std::string variant;
     StartCost cost;
@@ -90,7 +90,7 @@ class Versus : public Observer {
 Result<std::unique_ptr<Versus>> versus_nccl(const Versus::Options& options,
                                             runtime::Communicator& communicator,
                                             const PlacedRow& first);
-// MPI, on CPU ranks that have met by it (mpi_world.h). What it lacks is left out. Error
+// MPI, on CPU ranks that have met by it (mpi_world.h). Rows that it cannot do are left out. Error
 // unavailable: it was not begun.
 Result<std::unique_ptr<Versus>> versus_mpi(const Versus::Options& options,
                                            runtime::Communicator& communicator);
