@@ -1,5 +1,5 @@
-// What was measured of this machine's cores and of its GPUs' windows
-// (runtime/communicator/calibrate.h), as `env` and `plan` show it. Threads: any.
+// Measurements of this machine's cores and of its GPUs' windows (runtime/communicator/calibrate.h),
+// as `env` and `plan` show them. Threads: any.
 #pragma once
 #include <memory>
 #include <optional>
@@ -18,13 +18,13 @@ struct ShownCalibration {
   bool used = false;  // CALIBRATE
   runtime::KeptCalibration kept;
 };
-// Of this machine. Error usage: the knob's value.
+// Calibration of this machine. Error usage: the knob's value.
 Result<ShownCalibration> shown_calibration();
 
 std::string calibration_text(const ShownCalibration& shown);  // a line
 void write_calibration(const ShownCalibration& shown, JsonWriter& json);
 
-// Of the GPUs that are planned for.
+// Windows of the GPUs that are planned for.
 struct ShownWindows {
   bool used = false;      // CALIBRATE
   bool in_table = false;  // the model has figures of such GPUs

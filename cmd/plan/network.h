@@ -24,7 +24,7 @@ struct PlanNetwork {
 // value.
 Result<std::optional<PlanNetwork>> find_plan_network(const std::string& net);
 
-// What the plan of a job on these hosts says of its network.
+// In-network reduction in the plan of a job on these hosts.
 runtime::NetworkReduction plan_reduction(const std::optional<PlanNetwork>& plugin,
                                          const runtime::HostGroups& hosts,
                                          std::span<const runtime::ChannelShape> channels,

@@ -40,7 +40,7 @@ Result<PatternChoice> choose_pattern(const BenchOp& op, uint64_t count,
     return Error(ErrorCode::usage, format("{} is planned for up to {} ranks, not {}", name_of(op),
                                           kMostUnevenRanks, shape.nranks));
   runtime::CommShape mine = shape;
-  // Of an uneven exchange the messages of the rank that has most; else all do the same.
+  // An uneven exchange is planned by the messages of the rank that has most; else all do the same.
   mine.rank = op == kAllToAllV ? uneven_totals(shape.nranks).busiest_rank : 0;
   const RowKey key{.collective = op, .type = kernels::DataType::float32, .size = {0, count}};
   // Nothing is at these addresses, and nobody looks.

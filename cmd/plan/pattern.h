@@ -1,7 +1,7 @@
-// What a plan says of a pattern of sends and receives (cmd/verify/bench_op.h): the messages that a
-// rank of a run would plan, step by step, with the time that a run is held against. Of an uneven
-// exchange, whose time a run does not expect: that of an all-to-all in which every rank moves what
-// the busiest one does. Pure.
+// The plan of a pattern of sends and receives (cmd/verify/bench_op.h): the messages that a rank of
+// a run would plan, step by step, with the time that a run is held against. An uneven exchange,
+// whose time a run does not expect, has that of an all-to-all in which every rank moves what the
+// busiest one does. Pure.
 #pragma once
 #include "cmd/verify/buffer_shape.h"
 #include "runtime/plan/planner.h"

@@ -87,7 +87,7 @@ DevicesInUse devices_in_use(const JobPlan& plan) {
   return count;
 }
 
-// What is worth knowing of the plan itself.
+// Findings about the plan itself.
 void find_oddities(JobPlan& plan) {
   const auto add = [&](Severity severity, std::string what, std::string remedy) {
     plan.view.findings.push_back({severity, std::move(what), plan.view.source, std::move(remedy)});
@@ -174,7 +174,7 @@ runtime::HostGroups hosts_of(const JobPlan& plan) {
   return hosts;
 }
 
-// What the planner of a running job would know.
+// Shape of the communicator, as the planner of a running job would know it.
 Result<runtime::CommShape> shape_of(const JobPlan& plan) {
   runtime::CommOptions options;
   options.algo = "all";

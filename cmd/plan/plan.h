@@ -33,7 +33,7 @@ struct PlanSpec {
   topology::ClusterOptions channels;
   SearchSettings search;
   std::optional<PlanNetwork> plugin;  // of several nodes, when one is named
-  // Whose kernels would run: null, this build's. Tests put others there.
+  // Launcher whose kernels would run: null, this build's. Tests put others there.
   const kernels::cuda::Launcher* launcher = nullptr;
 };
 

@@ -165,7 +165,7 @@ class PlanText {
     return text;
   }
 
-  // What every node reaches the others by.
+  // NICs by which each node reaches the others.
   std::string networks() const {
     std::map<double, size_t> devices;
     for (const int net : plan_.view.graph.nets)
