@@ -1,4 +1,4 @@
-// What the paths between NICs say: which fail, which are slow, what to set.
+// Judgement of the paths between NICs: which fail, which are slow, what to set.
 #include <algorithm>
 #include <set>
 
@@ -158,7 +158,7 @@ void Judge::find_hosts() {
   }
 }
 
-// What is no path of this fabric is no finding against anybody.
+// A pair of NICs without a path in this fabric is no finding against anybody.
 void Judge::check_paths() {
   for (const RailAt& at : cells_) {
     const RailResult& cell = cell_at(r_, at);
@@ -200,7 +200,7 @@ void Judge::check_paths() {
   none.reason = "none";
 }
 
-// Of each host that was busy, or once where most of them were.
+// One finding for each host that was busy, or one for all where most hosts were.
 void Judge::find_spoilt() {
   std::map<size_t, size_t> by_host;
   size_t all = 0;

@@ -71,7 +71,7 @@ class Rails {
   // Errors: usage: fewer than two ranks, a knob; unavailable: --net ib without a port.
   static Result<std::unique_ptr<Rails>> join(const Options& options);
   ~Rails();
-  // The same on every rank. Who fails tells the others why.
+  // The same on every rank. A rank that fails tells the others why.
   Result<RailMatrix> run();
   // Calls in flight, here and on the other ranks, end with this reason.
   void abort(const Error& why);

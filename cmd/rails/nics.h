@@ -1,5 +1,5 @@
 // The NICs of a host as `rails` tries them, one against another: RDMA ports, or network interfaces
-// where there is no RDMA. What a host says of its own travels to all ranks; everything that comes
+// where there is no RDMA. A host's facts of its own NICs travel to all ranks; everything that comes
 // from a peer is bounded. Threads: values; find_rail_nics opens the RDMA devices, any thread.
 #pragma once
 #include <memory>

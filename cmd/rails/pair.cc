@@ -248,7 +248,7 @@ void PairTest::settle(Way& way, const RailResult& mine, const RailResult& theirs
           : format("; what {} sends arrives, and no answer arrives there", sender(way.sends).host);
 }
 
-// What both ends found so far; paths that are not good on both are dropped.
+// Exchanges what both ends found so far; paths that are not good on both are dropped.
 Status PairTest::agree_all() {
   ByteWriter w;
   std::vector<RailResult> all;

@@ -45,8 +45,8 @@ struct RailResult {
   RailLost lost = RailLost::unknown;
 };
 
-// What two ports' facts say before anything is sent: unlike or no_address, else ok with the GIDs
-// that the two ends use. Pure.
+// Judgement by two ports' facts before anything is sent: unlike or no_address, else ok with the
+// GIDs that the two ends use. Pure.
 RailResult judge_rail(const RailNic& from, const RailNic& to, int roce_version);
 
 // The memory that all paths of a rank send from and receive into.
@@ -75,7 +75,7 @@ class RailPath {
 
   bool good() const { return !error_; }
   bool connected() const { return connection_ != nullptr; }
-  // As this end sees it. Of an end that is not good: the kind of failure and the words.
+  // As this end sees it; a failure has its kind and words.
   RailResult result() const;
 
  private:

@@ -38,7 +38,7 @@ class PathTrials {
   const std::string& text(const RailAt& at) const { return last_.at(at).text; }
   // It was slow, but not very, while an end was busy.
   bool pardoned(const RailAt& at) const { return last_.at(at).pardoned; }
-  // Of what is bad through it all passes small messages alone.
+  // Bad paths through this part all pass small messages, and no large ones.
   bool loses_large(int part) const;
   // Bad once, and good when it was measured again.
   size_t came_back() const;

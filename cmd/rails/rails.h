@@ -106,13 +106,13 @@ struct RailsFindings {
 // `below`: a path is slow that has less than so much of what is usual of its kind; 0: none is.
 RailsFindings judge_rails(const RailsReport& report, double below);
 BusyHosts busy_hosts(const RailsReport& report);
-// What the guard says of paths that stay spoilt; a host whose fault that is is a culprit.
+// The guard's findings about paths that stay spoilt; a host at fault is a culprit.
 void settle_busy(const BusyGuard& guard, const RailsReport& report, RailsFindings& found);
 // Hosts whose paths have to be measured among themselves once more before anybody is named; fewer
 // than two: none.
 std::vector<int> hosts_in_doubt(const RailsReport& report, double below, int round);
 
-// Of a job that broke off: collctl.error/1 around what was found before.
+// A job that broke off gives collctl.error/1 around what was found before.
 std::string rails_json(const RailsReport& report, const RailsFindings& found,
                        const Verdict& verdict);
 

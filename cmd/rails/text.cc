@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMostPairs = 6;  // of hosts whose tables are shown without -v
 
-// What fails, in a word for a cell.
+// A path's failure, in a word for a cell.
 std::string cell_word(RailEnd end, const RailsNic& from, const RailsNic& to) {
   switch (end) {
     case RailEnd::ok:
@@ -57,7 +57,7 @@ struct BothWays {
   bool is_slow(const RailAt& at) const {
     return std::binary_search(found.slow.begin(), found.slow.end(), at);
   }
-  // Of a fabric of rails, a path across them that leads nowhere is as it should be.
+  // In a fabric of rails, a path across them that leads nowhere is as it should be.
   bool meant(size_t i, size_t j) const {
     return !found.rail_only || from().nics[i].name == to().nics[j].name;
   }
@@ -157,7 +157,7 @@ std::string gids_used(const RailsReport& report, size_t host, size_t nic) {
   return text;
 }
 
-// What a NIC is, without what only it has.
+// Kind of a NIC, without what only this one has.
 std::string kind_text(const RailsNic& nic) {
   std::string text = nic.link;
   if (nic.rate_Gbps > 0) text += format(" {:g} Gb/s", nic.rate_Gbps);
@@ -208,7 +208,7 @@ Table each_nic(const RailsReport& report) {
   return table;
 }
 
-// What is not used, and why; hosts that say the same are one line.
+// NICs that are not used, and why; hosts that say the same are one line.
 Facts not_used(const RailsReport& report) {
   NamesBy<std::string> said;
   for (size_t h = 0; h < report.hosts.size(); ++h) {
@@ -345,7 +345,7 @@ std::string rails_json(const RailsReport& report, const RailsFindings& found,
   write_rails(json, report);
   json.field("rail_only", found.rail_only).field("ways", found.tried).field("good", found.good);
   json.field("median_GBps", found.median_GBps).field("least_GBps", found.least_GBps);
-  // What fails, as the first reports had it.
+  // Failures, in the form of the first reports.
   json.key("findings").begin_array();
   for (const Finding& finding : found.checks)
     if (finding.status == FindingStatus::fail && finding.name != "blame")
