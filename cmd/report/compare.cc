@@ -11,7 +11,7 @@
 namespace collctl::cmd {
 namespace {
 
-// Of a list of findings those that fail, once each, with the runs that have them.
+// A finding that fails, once, with the number of runs that have it.
 struct Failure {
   Finding finding;
   size_t runs = 0;
@@ -55,7 +55,7 @@ Document merge_runs(const std::vector<ComparedRun>& runs) {
   std::vector<Finding> findings;
   for (Failure& one : failures_of(runs)) findings.push_back(std::move(one.finding));
   for (const ComparedRun& run : runs) {
-    // What a verdict says beyond its checks.
+    // A failure of the verdict that none of its checks tells.
     const bool told = std::any_of(run.judged.checks.begin(), run.judged.checks.end(), fails);
     if (run.judged.exit_code == 0 || told) continue;
     const Verdict& verdict = run.judged.verdict;

@@ -13,7 +13,7 @@
 
 namespace collctl::cmd {
 
-// What of a saved run can be held against another.
+// Parts of a saved run that can be compared with another.
 struct ComparedRun {
   std::string name;   // of its file
   std::string title;  // what it is

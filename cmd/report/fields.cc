@@ -233,7 +233,7 @@ void results_fields(Record& io, BenchReport& report) {
 
 namespace {
 
-// What the table's columns depend on.
+// Fields on which the table's columns depend.
 void conclude_spec(BenchReport& report) {
   BenchSpec& spec = report.spec;
   spec.max_bytes = 0;
@@ -270,7 +270,7 @@ void read_measured(Record& io, BenchReport& report) {
   report.closing->other = report.header->versus.substr(0, report.header->versus.find(':'));
 }
 
-// What was measured before the run broke off; its exit code is the one that it ended with.
+// Rows measured before the run broke off; the exit code is the one that it ended with.
 Result<SavedReport> read_error(Record& io) {
   Error error{ErrorCode::failed, ""};
   int exit_code = 0;

@@ -1,4 +1,4 @@
-// What nccl-tests 2.19 prints, column by column, so that programs that read it read us as well.
+// Output of nccl-tests 2.19, column by column, so that programs that read it read us as well.
 #include "base/format.h"
 #include "cmd/report/report.h"
 #include "cmd/verify/buffer_shape.h"
@@ -104,7 +104,7 @@ std::string nccl_tests_header(const BenchReport& report) {
   for (const RankThere& rank : ranks)
     threads += rank.host == ranks[0].host && rank.pid == ranks[0].pid;
   const bool factor = spec.step_bytes == 0;
-  // Whoever finds this in a file must not take it for NCCL's figures: no NCCL took part.
+  // A reader of this output must not take it for NCCL's figures: no NCCL took part.
   std::string text = format(
       "# nccl-tests version 2.19.6 nccl-headers=0 nccl-library=0 (as written by collctl {})\n",
       header.version);

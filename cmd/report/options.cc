@@ -74,7 +74,7 @@ Result<Format> format_of_file(const ParsedLine& line, FileKinds more, const std:
   return usage(format("--output {}: expected a name that ends in {}", path, endings));
 }
 
-// What standard output is to hold: --json, --csv, --format.
+// Format of standard output: --json, --csv, --format.
 Result<Format> format_of_output(const ParsedLine& line, const BenchSpec* spec) {
   if (line.has("json") && line.has("csv")) return usage("--json and --csv exclude each other");
   const bool named = line.has("json") || line.has("csv");
@@ -113,7 +113,7 @@ Status read_limits(const ParsedLine& line, OutputOptions& output) {
   }
   if (line.has("save-baseline")) {
     output.save_baseline = line.text("save-baseline");
-    // What is there already must be one.
+    // A file that is there already must be a baseline.
     if (::access(output.save_baseline.c_str(), F_OK) == 0)
       COLL_TRY(read_baseline(output.save_baseline));
   }

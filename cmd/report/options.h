@@ -1,4 +1,4 @@
-// What the output options of a line mean. Errors: usage. Threads: values.
+// Meaning of a command line's output options. Errors: usage. Threads: values.
 #pragma once
 #include <span>
 

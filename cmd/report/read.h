@@ -20,7 +20,7 @@ void closing_fields(Record& io, BenchReport& report);
 // Rows, closing and faults.
 void results_fields(Record& io, BenchReport& report);
 
-// Of a measurement: collctl.bench/1, or collctl.error/1 with what was measured before the error.
+// A measurement: collctl.bench/1, or collctl.error/1 with what was measured before the error.
 struct SavedReport {
   BenchReport report;
   Verdict verdict;    // with the error of a run that broke off

@@ -141,7 +141,7 @@ std::vector<std::vector<int>> Reporter::groups() const {
 void Reporter::shrunk(const Shrunk& shrunk) {
   std::lock_guard lock(mutex_);
   progress_.clear();
-  // What only some groups have had their rows of is measured again by all.
+  // A row that only some groups have had is measured again by all.
   if (!report_.rows.empty() && !is_whole(report_.rows.back().number))
     std::erase_if(report_.rows, [last = report_.rows.back().number](const BenchRow& row) {
       return row.number == last;
@@ -249,7 +249,7 @@ Status Reporter::save_timings(const Verdict& verdict) {
   return save_baseline(output_.save_baseline, reports);
 }
 
-// Whoever ended the job, as one of a group.
+// The error that ended the job, with the group of its rank.
 static std::optional<Error> in_its_group(const BenchReport& report, std::optional<Error> error) {
   if (!error || !report.header) return error;
   Groups groups;

@@ -31,7 +31,7 @@ class TextTable {
   explicit TextTable(const BenchSpec& spec, int ranks, int width = kWide);
   std::string titles() const;
   std::string row(const BenchRow& row) const;
-  // What stands in no column, for the footer: "type float32, algbw"; "": nothing.
+  // Facts that stand in no column, for the footer: "type float32, algbw"; "": nothing.
   const std::string& left_out() const { return left_out_; }
 
  private:
@@ -52,7 +52,7 @@ class TextTable {
   size_t out_of_place_at_ = 0, in_place_at_ = 0, timing_columns_ = 0;
   std::string left_out_;
 };
-// What stands between the rows of all ranks and of those that are left.
+// Lines between the rows of all ranks and of those that are left.
 std::string loss_lines(const LossLine& loss);
 // "# on CPU cores: WHY", of CPU ranks whose header says it.
 std::string cores_line(const BenchHeader& header);
@@ -77,7 +77,7 @@ std::string curves_svg(const BenchReport& report, const std::map<uint64_t, doubl
 std::string plot(const std::vector<BenchRow>& rows);
 
 // json.cc
-// Of a run that broke off: error_json with what was measured before.
+// A run that broke off: error_json with what was measured before.
 std::string bench_json(const BenchReport& report, const Verdict& verdict);
 std::string error_json(const Error& error, int exit_code, const BenchReport& report);
 // JSON Lines: the header, then a line for each row, fault, loss and closing as they come, then the

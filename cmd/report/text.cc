@@ -294,7 +294,7 @@ std::string text_header(const BenchHeader& header, bool verbose) {
     text += format(", hosts up in {:.1f} s", header.launch_seconds);
   if (header.init_seconds > 0) text += format(", ready in {:.3f} s", header.init_seconds);
   text += "\n";
-  // Of many hosts those that are alike are one line, with all of their ranks.
+  // Where there are many hosts, those that are alike are one line, with all of their ranks.
   std::map<std::string, std::pair<std::vector<std::string>, std::vector<int>>> alike;
   for (const HostLine& host : header.hosts) {
     if (!verbose && header.hosts.size() > kMostHostLines && host.own_name.empty()) {
@@ -357,7 +357,7 @@ std::string rate_digits(double GBps) {
   return GBps < 0.001 ? format("{:.4g}", GBps) : four_digits(GBps);
 }
 
-// What the two sides' communicators cost.
+// Costs of the two sides' communicators.
 std::string cost_lines(const BenchClosing& closing) {
   if (!closing.costs) return "";
   const StartCost &own = closing.own_cost, &other = closing.other_cost;
