@@ -38,9 +38,9 @@ class Console {
   // worth a word: see reader_gone().
   Status out_status() const;
   bool reader_gone() const;
-  // What goes on now; empty: nothing any more. On a terminal a line at the end of standard error,
-  // which the next one overwrites. Elsewhere a "collctl: now: ..." each time that nothing was
-  // written on either stream for ten seconds.
+  // Shows what goes on now; empty: nothing any more. On a terminal a line at the end of standard
+  // error, which the next one overwrites. Elsewhere a "collctl: now: ..." each time that nothing
+  // was written on either stream for ten seconds.
   void transient(const std::string& text);
   // It goes on still: called once a second or so while nothing else is.
   void still();
@@ -58,8 +58,8 @@ class Console {
   int64_t wrote_at_ns_;     // on either stream; before anything was: made
 };
 
-// What a person sees while waiting, and where it is seen by nobody what a log has of it
-// (Console::transient). Threads: guarded by the caller.
+// Progress for a person who waits, or for a log where nobody watches (Console::transient). Threads:
+// guarded by the caller.
 
 class Progress {
  public:

@@ -17,7 +17,7 @@ struct Provenance {
 // Absent keys are empty, as in reports of earlier versions.
 void fields(Record& io, Provenance& made);
 
-// Of this process; until it has begun no more than the version.
+// Provenance of this process; until it has begun no more than the version.
 const Provenance& provenance();
 void begin_provenance(const std::vector<std::string>& arguments);
 // Seconds since then; 0: never.

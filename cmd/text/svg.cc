@@ -8,8 +8,8 @@
 namespace collctl::cmd {
 namespace {
 
-// Readable on light and dark pages: viewers that know the reader's choice get the second set. What
-// is far from usual (heat7) is dark on a light page, and bright on a dark one.
+// Readable on light and dark pages: viewers that know the reader's choice get the second set. A
+// value far from usual (heat7) is dark on a light page, and bright on a dark one.
 constexpr const char* kStyle = R"(
 .page{fill:#ffffff}
 text{fill:#1c2430;font-family:"DejaVu Sans",Verdana,"Segoe UI",Helvetica,Arial,sans-serif}
