@@ -213,7 +213,7 @@ std::vector<std::pair<const Entry*, const Entry*>> paired(const std::vector<Entr
   return pairs;
 }
 
-// What NCCL's files never say: compared only where both sides know it.
+// Attributes that NCCL's files never have: compared only where both sides know them.
 bool only_detected(const std::string& name) {
   static constexpr const char* kNames[] = {
       "link width now",    "link speed now",    "name",

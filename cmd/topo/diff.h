@@ -30,8 +30,8 @@ struct Difference {
   std::string below;               // of missing and added: what goes with it; or empty
   bool operator==(const Difference&) const = default;
 };
-// In the order of `was`, then what was added. What changes by itself (the speed of an idle GPU's
-// link) does not count.
+// In the order of `was`, then what was added. Changes that come by themselves (the speed of an idle
+// GPU's link) do not count.
 std::vector<Difference> compare_machines(const topology::System& was, const topology::System& is,
                                          const CompareOptions& options = {});
 // The share of devices of `was` whose bus ids `is` has too, 0 to 1.

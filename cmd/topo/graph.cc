@@ -75,7 +75,7 @@ class GraphText {
     return text + "\n";
   }
 
-  // Who of a chain talks to other nodes, by NCCL's rules for each pattern.
+  // Peers that a chain's GPU at this place has in other nodes, by NCCL's rules for each pattern.
   static const char* contact(topology::Pattern pattern, size_t place) {
     if (place > 1) return "";
     switch (pattern) {

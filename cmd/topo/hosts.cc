@@ -28,7 +28,7 @@ constexpr size_t kMostDifferences = 12;  // of one host's differences
 // A host whose devices are mostly at the same addresses is compared by them.
 constexpr double kSameBuild = 0.5;
 
-// What the agent of a host answers to kAskTopology.
+// Answer of a host's agent to kAskTopology.
 struct Answer {
   std::string schema = "collctl.topo-answer/1", xml;
   std::vector<topology::Finding> findings;

@@ -11,7 +11,7 @@
 
 namespace collctl::cmd {
 
-// What an agent is asked, and what it answers: the machine it is on (collctl.topo-answer/1).
+// The question to an agent, and its answer: the machine it is on (collctl.topo-answer/1).
 inline constexpr const char* kAskTopology = "topology";
 Result<std::string> topology_answer();
 
@@ -32,8 +32,8 @@ Result<std::vector<HostTopology>> ask_topologies(const LaunchOptions& launch);
 // may not. Most hosts first; unreached hosts are in none.
 std::vector<std::vector<int>> group_hosts(const std::vector<HostTopology>& hosts);
 
-// Of each host: whether it could be asked (else launch), has the machine of most, and what is odd
-// about its own; `strict`: a warning is a failure.
+// Findings for each host: whether it could be asked (else launch), has the machine of most, and
+// what is odd about its own; `strict`: a warning is a failure.
 std::vector<Finding> hosts_findings(const std::vector<HostTopology>& hosts,
                                     const std::vector<std::vector<int>>& groups, bool strict);
 

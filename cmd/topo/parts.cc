@@ -20,7 +20,7 @@ bool all_in_domain_0(const std::vector<Pci>& list) {
   });
 }
 
-// Of devices that are not known here the driver may say more.
+// The driver may have a name for a device that is not known here.
 std::string device_name(const Pci& pci) {
   std::string name = pci_device_name(pci);
   if (!name.empty() || !pci.gpu) return name;

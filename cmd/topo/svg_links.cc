@@ -1,4 +1,4 @@
-// What the picture draws between the GPUs once they have their places, and its legend.
+// Links between the picture's GPUs once they have their places, and its legend.
 #include <algorithm>
 #include <set>
 

@@ -49,7 +49,7 @@ struct Plane {
 
 // NVSwitches, NVLinks between GPUs, and the ring; moves `bottom`.
 void draw_fabrics(Plane& plane, const topology::GraphChannel* ring);
-// What lines and colours mean; moves `bottom`.
+// Meaning of lines and colours; moves `bottom`.
 void draw_legend(Plane& plane);
 
 // A machine as a picture. Two steps, each a pure function: its parts (parts.h) are placed on a

@@ -1,4 +1,4 @@
-// What stands in the boxes of the picture.
+// Words in the boxes of the picture.
 #include <algorithm>
 
 #include "base/format.h"
@@ -46,7 +46,7 @@ std::string net_words(const PartNet& net) {
   return format("NET {} {}", net.node->dev, net.name);
 }
 
-// What all devices end with.
+// Last lines of every device's box.
 void add_place(std::vector<Words>& to, const Part& part, const std::vector<const Part*>& bridges,
                double width, std::vector<std::string> more) {
   add_list(to, link_list(part), width, {});

@@ -24,7 +24,7 @@ namespace collctl::cmd {
 
 namespace {
 
-// What is about one machine means nothing for many, and a comparison is all that --diff prints.
+// Options about one machine mean nothing for many, and a comparison is all that --diff prints.
 Status check_together(const ParsedLine& line, bool hosts) {
   const auto exclude = [&](const char* what, std::initializer_list<const char*> options) -> Status {
     const char* option = line.first_of(options);
@@ -150,7 +150,7 @@ Result<int> topo_command(const ParsedLine& line, Console& console) {
     console.out(topo_json(view, graphs) + "\n");
     return strict_code(line, view);
   }
-  // Who only wants a file gets nothing else on standard output.
+  // A user who only wants a file gets nothing else on standard output.
   const bool more = line.has("matrix") || line.has("graph");
   if (more || !(line.has("xml") || line.has("output")))
     console.out(topo_tree(view, style_of(line, console)) + topo_rdma(view, line.has("verbose")));

@@ -141,7 +141,7 @@ class Tree {
     }
   }
 
-  // What joins all GPUs; their number of links stands with each.
+  // NVSwitches, which join all GPUs; the number of links stands with each GPU.
   std::string switch_text() const {
     size_t gpus = 0;
     double least = 0, most = 0;

@@ -1,5 +1,5 @@
-// What `topo` and `plan` know of one machine, and where it came from: a topology file, a snapshot,
-// or this machine itself. Read once by read_view; then pure values. Threads: values.
+// Facts that `topo` and `plan` have of one machine, and where they came from: a topology file, a
+// snapshot, or this machine itself. Read once by read_view; then pure values. Threads: values.
 #pragma once
 #include <optional>
 #include <string>
@@ -27,7 +27,7 @@ struct TopoView {
   bool live = false;   // detected here and now
   topology::System system;
   std::optional<base::Processors> processors;  // of this machine, or of a snapshot
-  // Of live machines only: addresses are no part of snapshots.
+  // Facts of live machines only: addresses are no part of snapshots.
   std::vector<base::RdmaDevice> rdma;
   std::optional<base::GpuDirectFacts> gpu_direct;
   uint64_t memlock_bytes = base::kUnlimited;
