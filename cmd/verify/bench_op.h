@@ -1,4 +1,4 @@
-// What a row of a measurement runs: a collective of the communicator, or a pattern of sends and
+// The operation of a measurement's row: a collective of the communicator, or a pattern of sends and
 // receives, which is a row of one table here. Values.
 #pragma once
 #include <cstdint>
@@ -17,7 +17,7 @@ struct Place {  // who of how many, and whose root
   int rank = 0, nranks = 1, root = 0;
 };
 
-// Who sends what to whom, where what is measured is made of send_recv.
+// Pattern of the messages, where the operation is made of send_recv.
 enum class SendPattern : uint8_t {
   next,       // sendrecv: to the next rank
   uneven,     // alltoallv: so many blocks to each (uneven.h)
@@ -56,7 +56,7 @@ struct SendPatternRow {
   std::vector<PatternStep> (*steps)(uint64_t count, const Place& place, bool in_place);
 };
 const SendPatternRow& row_of(SendPattern pattern);
-// Of the collective that it calls, or that its pattern is like.
+// The collective that it calls, or that its pattern is like.
 kernels::Collective like(const BenchOp& op);
 
 // All there are: the collectives in their order, then the patterns that are not one of them.
@@ -75,7 +75,7 @@ bool steps_wait(const BenchOp& op);  // as of its row
 constexpr bool has_expectation(const BenchOp& op) {
   return op != kAllToAllV;
 }
-// Of a job of `ranks`. Error: usage, the reason.
+// Error usage: the reason why a job of `ranks` cannot run it.
 Status check_ranks(const BenchOp& op, int ranks);
 // A field that holds its name.
 void op_field(base::Record& io, const char* name, BenchOp& op);

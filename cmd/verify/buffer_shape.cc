@@ -184,7 +184,7 @@ UnevenTotals dealt_totals(int nranks) {
   return totals;
 }
 
-// What was made once: every row asks for it several times, and of many ranks it takes a while.
+// Values are made once: every row asks for them several times, and for many ranks it takes a while.
 template <class Key, class Value, class Make>
 Value kept(std::map<Key, Value>& known, const Key& key, Make make) {
   static std::mutex mutex;

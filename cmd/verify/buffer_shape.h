@@ -52,7 +52,7 @@ struct UnevenShare {             // of one rank, in blocks
   std::vector<uint32_t> to;      // by receiver: that it sends there
   std::vector<uint32_t> from;    // by sender: that it gets from there
   std::vector<uint32_t> before;  // by sender: that go to ranks below this one, and stand before
-  // Of its output. A pair without data has a block as well, which nobody may write.
+  // Blocks in its output. A pair without data has a block as well, which nobody may write.
   uint64_t room = 0;
 };
 inline constexpr uint32_t room_of(uint32_t blocks) {

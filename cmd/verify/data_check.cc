@@ -24,7 +24,7 @@ Segment untouched(uint64_t at, uint64_t count) {
   return {at, count, Segment::Source::untouched, -1, 0};
 }
 
-// Of an alltoallv: every sender's blocks, and nothing where it sends none.
+// Segments of an alltoallv: every sender's blocks, and nothing where it sends none.
 std::vector<Segment> uneven_segments(uint64_t count, const Place& place) {
   const auto share = uneven_share(place.rank, place.nranks);
   std::vector<Segment> segments;
@@ -97,7 +97,7 @@ std::vector<Segment> input_segments(const BenchOp& op, uint64_t count, const Pla
                                     bool in_place) {
   const BufferShape shape = buffer_shape(op, count, place);
   if (!in_place) return {from_rank(0, shape.input, place.rank, 0)};
-  // Of the larger buffer, what lies around the block that is input and output at once.
+  // The parts of a larger input around the block that is input and output at once.
   if (shape.input <= shape.output) return {};
   const uint64_t begin = shape.in_place_output, end = begin + shape.output;
   return {from_rank(0, begin, place.rank, 0), from_rank(end, shape.input - end, place.rank, end)};
@@ -166,7 +166,7 @@ Result<Mismatch> DataOracle::compare(const Segment& segment, const GuardedBuffer
 
 namespace {
 
-// Of the elements first to last of what begins at byte `at`: those that nobody has written.
+// Elements that nobody has written, from first to last of the output that begins at byte `at`.
 Result<uint64_t> count_poisoned(const GuardedBuffer& buffer, uint64_t at, const CheckResult& result,
                                 uint32_t size) {
   uint64_t poisoned = 0;

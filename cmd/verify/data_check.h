@@ -24,7 +24,8 @@ struct Segment {
   int rank = -1;
   uint64_t first = 0;  // element of that sequence at `at`
 };
-// Of Operation::output (what this rank receives), and of what of Operation::input must stay.
+// Segments of Operation::output (what this rank receives), and those of Operation::input that must
+// stay.
 std::vector<Segment> output_segments(const BenchOp& op, uint64_t count, const Place& place,
                                      bool in_place);
 std::vector<Segment> input_segments(const BenchOp& op, uint64_t count, const Place& place,
@@ -37,7 +38,7 @@ class DataOracle {
   const DataKind& kind() const { return kind_; }
   // This rank's whole input, from its element 0, into a buffer from byte `at` on.
   Status fill_input(GuardedBuffer& buffer, uint64_t at, uint64_t elements) const;
-  // What `segment` of a buffer that begins at byte `at` has wrong; first and last count elements
+  // Wrong elements in `segment` of a buffer that begins at byte `at`; first and last count elements
   // from there. With `threads` the pieces of a large one are shared among so many.
   Result<Mismatch> compare(const Segment& segment, const GuardedBuffer& buffer, uint64_t at,
                            int threads) const;

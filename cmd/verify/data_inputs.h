@@ -1,4 +1,4 @@
-// What every rank puts in and what must come out, exactly, whatever the order of the arithmetic.
+// Every rank's input and the output that must come, exactly, whatever the order of the arithmetic.
 // Called by bench_rank and the diagnosis on the rank's thread; values, no sharing.
 //
 // Element e of rank r holds table_r[e mod 7919]; 7919 is prime, so a chunk that lands elsewhere
@@ -60,7 +60,7 @@ struct ElementRange {  // of the sequence
   uint64_t first = 0, count = kPatternPeriod;
 };
 Pattern input_pattern(const DataKind& kind, int rank, const ElementRange& needed = {});
-// What a reduction of all ranks' inputs gives. kind.reduces.
+// Result of a reduction of all ranks' inputs. kind.reduces.
 Pattern reduced_pattern(const DataKind& kind);
 
 }  // namespace collctl::cmd

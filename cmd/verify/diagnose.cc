@@ -34,7 +34,7 @@ CheckResult get_check(ByteReader& reader) {
   return c;
 }
 
-// What all of a sample's states say together, and the ranks it says it of.
+// Verdict of all states of a sample together, and the ranks that it is about.
 struct SampleVerdict {
   TagState state = TagState::right;
   std::set<int> ranks;
@@ -126,7 +126,7 @@ class HopSearch {
     }
   }
 
-  // Of ranks that hold the same element, those that have it right went over sound hops.
+  // Where ranks hold the same element, those that have it right got it over sound hops.
   std::set<Hop> hops_of_right_elements(uint64_t element) const {
     std::set<Hop> hops;
     if (!same_index_) return hops;

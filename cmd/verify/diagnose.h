@@ -11,7 +11,7 @@
 
 namespace collctl::cmd {
 
-// What a data check found wrong, as it is reported. A value.
+// Errors that a data check found, as they are reported. Values.
 
 // One thing wrong with the data, in words and as fields.
 struct DataFault {

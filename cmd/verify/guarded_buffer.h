@@ -2,7 +2,7 @@
 // use, so that a write outside shows. Owned by BenchRun, the soak and the tests; one thread. Memory
 // of the host (mmap), or of a GPU: then data() is an address of the device, and the host looks at
 // the contents through pinned blocks, piece by piece, so that buffers of many GiB need little of
-// the host's memory. What is done to a GPU's memory is finished when the call returns.
+// the host's memory. Work on a GPU's memory is finished when the call returns.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -60,7 +60,7 @@ class GuardedBuffer {
   // At least `bytes` between the guards; contents are lost when it grows. Error unavailable names
   // the amount, and what is free on the GPU.
   Status reserve(uint64_t bytes);
-  // Of memory of the host that somebody who cannot be stopped still uses: it is never given back.
+  // Host memory that somebody who cannot be stopped still uses: it is never given back.
   void keep_allocated();
   // data() lies `bytes` behind a page's beginning from now on. Below kGuardBytes; contents are
   // lost.

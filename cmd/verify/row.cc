@@ -9,7 +9,7 @@ using runtime::Operation;
 
 namespace {
 
-// Of the ways that messages of a plan go, the one with the largest, which its channels share.
+// The planned operation with the largest message, which its channels share.
 const runtime::PlannedOp* largest_of(const runtime::Plan& plan) {
   const runtime::PlannedOp* largest = nullptr;
   const auto bytes = [](const runtime::PlannedOp& op) {

@@ -10,7 +10,7 @@
 
 namespace collctl::cmd {
 
-// What one row runs: everything but the placement.
+// One row's operation: everything but the placement.
 struct RowKey {
   BenchOp collective{};
   kernels::DataType type{};
@@ -32,7 +32,7 @@ Status prepare(const PlacedRow& row, const DataOracle& oracle);
 
 // Operations that are one submission: a collective, or the messages of a step of a pattern.
 using Submission = std::vector<runtime::Operation>;
-// What a row runs on these buffers, each submission after the one before. None: nothing is to move.
+// Submissions of a row on these buffers, each after the one before. None: nothing is to move.
 std::vector<Submission> submissions_for(const RowKey& key, const Place& place,
                                         const RunBuffers& buffers);
 inline std::vector<Submission> submissions_for(const PlacedRow& row) {
@@ -41,7 +41,7 @@ inline std::vector<Submission> submissions_for(const PlacedRow& row) {
 // The same at these addresses, which are not looked at.
 std::vector<Submission> submissions_at(const RowKey& key, const Place& place, const void* input,
                                        void* output, bool in_place);
-// What a row's submissions should take together, and the part that has most of the data; a
+// Expected time of a row's submissions together, and the part that has most of the data; a
 // collective's plan has one.
 struct PlannedSteps {
   double expected_us = 0;                       // steps come after one another

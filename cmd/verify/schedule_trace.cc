@@ -182,7 +182,7 @@ bool ScheduleTrace::find_sender(int rank, const LaneKey& key, const Place& place
   return true;
 }
 
-// Of the same piece, counted from the operation's first.
+// The stager of the same piece, counted from the operation's first.
 bool ScheduleTrace::find_stager(int rank, const LaneKey& key, const Place& place, int peer,
                                 uint64_t delta, Source& source) const {
   const auto& reader = ranks_[size_t(rank)].lanes.at(key).parts[size_t(place.part)];
@@ -233,7 +233,7 @@ bool ScheduleTrace::walk(int rank, const LaneKey& key, const Place& place, uint6
   return walk_read(rank, key, place, event.from + delta, origin, depth);
 }
 
-// What stood at an address when an event read it: an earlier write of this rank, else its input.
+// Contents of an address when an event read it: an earlier write of this rank, else its input.
 bool ScheduleTrace::walk_read(int rank, const LaneKey& key, const Place& place, uint64_t address,
                               Origin& origin, int depth) const {
   const RankSchedule& schedule = ranks_[size_t(rank)];

@@ -24,7 +24,7 @@ struct Hop {
   auto operator<=>(const Hop&) const = default;
 };
 
-// What an output element is made of: inputs, and hops with the inputs that came through each.
+// Origin of an output element: inputs, and hops with the inputs that came through each.
 struct Origin {
   struct Leaf {
     int rank;

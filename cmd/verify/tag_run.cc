@@ -46,7 +46,7 @@ class Passes {
   bool sums() const { return sums_; }
   int per_pass() const { return per_pass_; }
 
-  // What this rank puts in, and what a segment must hold, in one pass.
+  // The input of this rank, and the contents that a segment must have, in one pass.
   uint64_t mine(int pass, uint64_t element) const {
     if (!sums_) return movement_piece(pass, run_.place.rank, element);
     const int nibble = run_.place.rank - pass * per_pass_;
