@@ -20,7 +20,7 @@ namespace {
 
 constexpr FileKinds kWindowFiles{.pictures = true, .monitoring = true};
 
-// What a collective takes and this does not.
+// Refuses options that collectives take and window-test does not.
 Status check_options(const ParsedLine& line) {
   for (const auto& [name, values] : line.given) {
     const Option* option = find_option(name, line.command->scopes);

@@ -55,8 +55,8 @@ Status WindowTest::moves(WindowFindings& found) {
   return give_back({&memory, 1});
 }
 
-// Torn-store test of every path: data, then a signal, again and again at the same place. Who has
-// the signal must see this round's data and nothing of the round before.
+// Torn-store test of every path: data, then a signal, again and again at the same place. A rank
+// that has the signal must see this round's data and nothing of the round before.
 Status WindowTest::ordering(WindowFindings& found) {
   const uint64_t stripe = std::min<uint64_t>(stripe_of(size()), 4096);
   COLL_ASSIGN(Memory memory, make(stripe * uint64_t(size())));

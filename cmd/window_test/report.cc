@@ -1,4 +1,4 @@
-// What window-test found: its record between ranks and launcher, the verdict, text and JSON.
+// Findings of window-test: their record between ranks and launcher, the verdict, text and JSON.
 #include <algorithm>
 #include <map>
 
@@ -28,7 +28,7 @@ constexpr Measure kMeasures[] = {{"put of 8 bytes, us", &WindowPair::put_us},
                                  {"puts of 1 MiB, GB/s", &WindowPair::put_GBps},
                                  {"gets of 1 MiB, GB/s", &WindowPair::get_GBps}};
 
-// What a report says comes from a rank: a pair of a larger job has no place in the matrix.
+// Reports come from ranks and may be wrong: a pair of a larger job has no place in the matrix.
 bool in_matrix(const WindowPair& pair, size_t ranks) {
   return size_t(pair.from) < ranks && size_t(pair.to) < ranks;
 }

@@ -21,7 +21,7 @@ constexpr int kMostWindows = 8;         // at the same time
 constexpr uint64_t kFilling = 4 << 20;  // a window of those that fill a slot
 constexpr uint64_t kMostToFill = 256 << 20;
 
-// Of the bytes of a stripe that a stride touches from an offset on: the k-th.
+// Bytes of a stripe that a stride touches from an offset on; at(k): the k-th.
 struct Walk {
   uint64_t stride, offset;
   uint64_t count() const {
@@ -236,7 +236,7 @@ Status WindowTest::exhaustion(WindowFindings& found) {
     found.fail(ErrorCode::failed, -1, "there was no room for a single window");
     return {};
   }
-  // What was there before it became full still works.
+  // Windows made before it became full still work.
   uint8_t word[256];
   fill_pattern(word, {rank(), rank(), 0}, 0);
   COLL_TRY(write(memories.back().address, word));

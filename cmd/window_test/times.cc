@@ -220,7 +220,7 @@ void fill_numbers(std::vector<float>& numbers, int rank) {
 
 }  // namespace
 
-// What one side of a comparison took: the slowest rank's time, in microseconds.
+// Time of one side of a comparison: the slowest rank's, in microseconds.
 Result<double> WindowTest::time_of(const runtime::Operation& op, runtime::Stream& stream,
                                    int iterations) {
   const Submission submission{op};

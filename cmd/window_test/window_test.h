@@ -54,7 +54,7 @@ struct WindowTestSpec : TimedSettings {
   using Bases = OptionsOf<TimedSettings>;
   double budget_s = kWindowTestSeconds;  // no stage and no pair begins later
 
-  // What is its own: the settings travel beside it.
+  // Its own fields alone: the settings travel beside them.
   std::string to_json() const;
   static Result<WindowTestSpec> from_json(const std::string& text);
 };
@@ -108,9 +108,9 @@ class WindowFindings {
   static constexpr size_t kMostText = 1024;  // of one failure, or of why nothing was tested
   void looked(uint64_t times = 1) { looks_ += times; }
   void fail(ErrorCode code, int accused, const std::string& text);
-  // What should have been tested, and could not.
+  // A test that should have been made, and could not.
   void not_tested(const std::string& why);
-  // What there is nothing to test of, in a job like this.
+  // A job like this has nothing to test here.
   void does_not_apply(const std::string& why) {
     not_tested(why);
     applies_ = false;
@@ -209,14 +209,14 @@ class WindowTest {
 
 // --- how it is shown: pure ---
 
-// Of a job that broke off: collctl.error/1 around what was found before.
+// A job that broke off gives collctl.error/1 around what was found before.
 std::string window_json(const WindowReport& report, const Verdict& verdict);
 // Whole: matrices instead of a line for each path. `json`: of window_json().
 Document window_document(const WindowReport& report, std::string json);
 // Back from that JSON, without the header's notes.
 Result<WindowReport> read_window_report(const std::string& json);
 
-// What a line asks for. Error usage: an option that has no meaning here.
+// The task that a command line asks for. Error usage: an option that has no meaning here.
 Result<TaskSpec> window_test_task(const ParsedLine& line);
 // The command.
 Result<int> window_test_command(const ParsedLine& line, Console& console);
