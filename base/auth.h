@@ -42,8 +42,8 @@ inline constexpr double kTurnedAwaySeconds = 2 * kHandshakeSeconds;
 inline constexpr size_t kMaxGreeting = 4096;
 inline constexpr int kProofTries = 3;
 
-// What a finished handshake leaves to both sides, and to nobody who only listened: a key of this
-// one connection, for the MACs of what follows (where its owner wants them).
+// Result of a finished handshake, known to both sides and to nobody who only listened: a key of
+// this one connection, for the MACs of what follows (where its owner wants them).
 struct Session {
   Secret key;
   bool connector = false;  // this is that side
@@ -83,10 +83,10 @@ struct Source {
 
 // The connector's side as a state machine, for threads that wait for other things as well: poll
 // fd() for events(), call progress() when ready, take() once it said true. An error (code lost) is
-// final; connected() tells whether the other side had been reached. Who hangs up, or says that it
-// has no descriptors left, before it has proved anything may be a stranger or crowded by strangers:
-// it is called again, after a pause, for kTurnedAwaySeconds; turned_away() is what it said. One
-// that hangs up on our own proof is asked kProofTries times.
+// final; connected() tells whether the other side had been reached. A listener that hangs up, or
+// says that it has no descriptors left, before it has proved anything may be a stranger or crowded
+// by strangers: it is called again, after a pause, for kTurnedAwaySeconds; turned_away() is what it
+// said. One that hangs up on our own proof is asked kProofTries times.
 class AuthConnector {
  public:
   static Result<std::unique_ptr<AuthConnector>> start(const Address& to, const Secret& secret,

@@ -168,7 +168,7 @@ struct AuthConnector::State {
     moved = 0;
   }
 
-  // What this stage can do now: true when it is complete.
+  // Does what this stage can do now: true when it is complete.
   Result<bool> step() {
     bool complete = false;
     switch (stage) {

@@ -173,8 +173,8 @@ struct AuthListener::State {
       if (!fd) return refuse_one();
       if (!*fd) return;
       while (!pending.empty() && g_pending >= most_pending()) {
-        // Who knows the secret needs microseconds: the oldest is the likeliest stranger, unless its
-        // answer is there by now.
+        // A connector that knows the secret needs microseconds: the oldest is the likeliest
+        // stranger, unless its answer is there by now.
         Step step = advance(pending.front(), secret);
         if (step == Step::waiting)
           step = dropped_because(pending.front(), "too many handshakes are pending");

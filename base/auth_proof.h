@@ -1,4 +1,5 @@
-// What both sides of the handshake share: the messages and the two proofs. Internal to base/auth.
+// Parts of the handshake that both sides share: the messages and the two proofs. Internal to
+// base/auth.
 //
 //   listener -> connector   Challenge  (nonce)
 //   connector -> listener   Answer     (nonce, proof over role, both nonces and greeting), greeting

@@ -1,5 +1,5 @@
-// A request, from another thread, to cancel something. Whoever waits meanwhile looks at a
-// word, polls a descriptor or is called. Once cancelled it stays so. Threads: any.
+// A request, from another thread, to cancel something. Threads that wait meanwhile look at a word,
+// poll a descriptor or are called. Once cancelled it stays so. Threads: any.
 #pragma once
 #include <functional>
 #include <memory>

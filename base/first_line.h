@@ -1,4 +1,4 @@
-// What the kernel says of one thing in one line (/sys, /proc, cgroups).
+// Files in which the kernel says one thing in one line (/sys, /proc, cgroups).
 #pragma once
 #include <fstream>
 #include <string>

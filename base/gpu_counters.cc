@@ -1,4 +1,4 @@
-// What NVML has counted of each GPU.
+// NVML's counters of each GPU.
 #include "base/bus_id.h"
 #include "base/drivers/nvml.h"
 #include "base/format.h"

@@ -1,6 +1,6 @@
 // Holds back the signals by which people and shells end a program, while half of something could be
 // left behind; signals that arrive meanwhile act at the end of the scope. For short, bounded work.
-// Of the calling thread: callers have one.
+// Acts on the calling thread alone: callers have one thread.
 #pragma once
 #include <csignal>
 #include <initializer_list>

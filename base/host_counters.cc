@@ -28,7 +28,7 @@ constexpr size_t kMostEntriesRead = 65536;  // of one folder
 constexpr size_t kMostMessages = 1 << 20;   // of the kernel's log
 constexpr size_t kMostLines = 64;           // of a file of AER counts
 
-// What the kernel counts of a port that is no error, by itself or in time.
+// The kernel's error counters of a port.
 constexpr const char* kPortErrors[] = {"symbol_error",
                                        "link_error_recovery",
                                        "link_downed",
@@ -117,7 +117,7 @@ class Reading {
       }
   }
 
-  // Of this network namespace: names in one line, values in the next.
+  // TCP counters of this network namespace: names in one line, values in the next.
   void tcp() {
     std::ifstream in(root_ + "/proc/net/snmp");
     std::string names, values;

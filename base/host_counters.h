@@ -1,8 +1,8 @@
-// What the devices of this host have counted since they came up: errors, lost packets, repeats,
-// time in which a GPU was slowed down. From the kernel's files, the kernel's log and NVML; nothing
-// is opened for writing or changed, and every file is read in part only. Most single values say
-// little (devices are years old), and what grew between two readings is what a check looks at; of
-// some (rows to be remapped, Xids of this boot) the value itself is a fault. Threads: any.
+// Counters of this host's devices since they came up: errors, lost packets, repeats, time in which
+// a GPU was slowed down. From the kernel's files, the kernel's log and NVML; nothing is opened for
+// writing or changed, and every file is read in part only. Most single values say little (devices
+// are years old), and what grew between two readings is what a check looks at; of some (rows to be
+// remapped, Xids of this boot) the value itself is a fault. Threads: any.
 #pragma once
 #include <cstdint>
 #include <string>

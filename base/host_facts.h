@@ -1,4 +1,4 @@
-// What this host and process are, read once from the kernel: names, identities, counts. The only
+// Facts of this host and process, read once from the kernel: names, identities, counts. The only
 // place besides the topology readers that reads /proc and /sys. Threads: any; results are cached.
 #pragma once
 #include <cstdint>
@@ -21,7 +21,7 @@ const std::string& boot_id();  // one per boot, shared by all containers of a ma
 // Identity of the host for one communicator: host name and boot id (or COLLCTL_HOSTID), salted with
 // the job's id.
 uint64_t host_hash(uint64_t salt);
-// Of the machine as it booted, whatever HOSTID says; 0: unknown.
+// Identity of the machine as it booted, whatever HOSTID says; 0: unknown.
 uint64_t machine_hash(uint64_t salt);
 // Identity of the process: host, pid namespace and pid, salted.
 uint64_t process_hash(uint64_t salt);

@@ -1,5 +1,4 @@
-// What this process may use and what it runs on: limits, cgroup, kernel and C library. Read
-// when called. Threads: any.
+// Resources of this process: limits, cgroup, kernel and C library. Read when called. Threads: any.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -15,14 +14,14 @@ struct ResourceLimit {
 ResourceLimit locked_memory_limit();  // bytes
 ResourceLimit open_file_limit();
 
-// Of all processes and their threads of the user of this process (ulimit -u).
+// Processes and threads of this process's user, all together (ulimit -u).
 struct ProcessLimit {
   uint64_t limit = kUnlimited;  // in force; kUnlimited as well where privileges lift it
   uint64_t used = 0;            // as far as /proc shows them; counted only where there is a limit
 };
 ProcessLimit process_limit();
 
-// Of this process's cgroup or the tightest of those around it; absent: no limit.
+// Limits of this process's cgroup or the tightest of those around it; absent: no limit.
 struct CgroupLimits {
   std::optional<uint64_t> memory_bytes, memory_used_bytes;
   std::optional<double> cores;
@@ -35,11 +34,11 @@ CgroupLimits cgroup_limits(const std::string& root = "");
 // above.
 uint64_t memory_kills(const std::string& root = "");
 
-// What the processors of this machine have done so far, for differences of two readings.
+// Processor time of this machine so far, for differences of two readings.
 struct HostLoad {
   int64_t at_ns = 0;  // of machine_ns()
   int processors = 0;
-  // Of all processors together. Without interrupts, which serve the ranks' own sockets as well.
+  // Sum over all processors, without interrupts, which serve the ranks' own sockets as well.
   double busy_s = 0, stolen_s = 0;  // stolen by the hypervisor
   double own_s = 0;                 // of that by this process
   uint64_t throttled_times = 0;     // our cgroup, or one around it, had used up its quota

@@ -160,7 +160,7 @@ Acs acs_of(const fs::path& bridge) {
   return Acs::direct;
 }
 
-// What lies between devices of the PCI bus.
+// IOMMU and bridges between devices of the PCI bus.
 class BusFacts {
  public:
   explicit BusFacts(GpuDirectFacts& facts) : facts_(facts) { facts_.acs_known = true; }

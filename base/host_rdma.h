@@ -41,7 +41,7 @@ struct GpuDirectFacts {
   std::string driver;        // of NVIDIA; empty: not loaded
   bool open_driver = false;  // its open kernel modules
   std::string module;        // that registers GPU memory, with its version; empty: none is loaded
-  // Of the IOMMU groups of GPUs and RDMA devices: "identity" passes addresses on, "DMA" and
+  // Type of the IOMMU groups of GPUs and RDMA devices: "identity" passes addresses on, "DMA" and
   // "DMA-FQ" translate them; the last is told when they differ. Empty: no IOMMU is on.
   std::string iommu;
   // Bridges above GPUs or RDMA devices whose ACS sends traffic between devices through the CPU.
@@ -51,7 +51,7 @@ struct GpuDirectFacts {
 };
 GpuDirectFacts gpu_direct_facts(const std::string& root = "");
 
-// What the user should know about it; one sentence each, without a full stop.
+// Something that the user should know about GPUDirect RDMA; one sentence each, without a full stop.
 struct GpuDirectReason {
   std::string what, remedy;
   bool prevents = false;  // else it only makes it slower, or is not known

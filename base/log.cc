@@ -95,7 +95,7 @@ Status log_configure(const LogOptions& options, int rank) {
 bool log_enabled(LogLevel level, Subsystem subsystem) {
   const auto current = LogLevel(g_level.load(std::memory_order_relaxed));
   if (level > current) return false;
-  // Who asked for warnings alone wants silence when all is well.
+  // A user who asked for warnings alone wants silence when all is well.
   if (level == LogLevel::version && current == LogLevel::warn) return false;
   return level <= LogLevel::warn ||
          (g_subsystems.load(std::memory_order_relaxed) >> uint32_t(subsystem) & 1) != 0;

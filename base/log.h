@@ -44,7 +44,7 @@ void log_set_thread_device(int device);
 // The same for threads that have none of their own (a plugin's), in a process that is one rank.
 void log_set_process_rank(int rank);
 void log_write(LogLevel level, std::string_view text);
-// What every warning about a caller who does not belong to the job has in it: they can be many.
+// Text in every warning about a caller who does not belong to the job: they can be many.
 inline constexpr std::string_view kOfStrangers = " COLLCTL WARN rejected ";
 
 }  // namespace collctl::base

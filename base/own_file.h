@@ -8,10 +8,10 @@
 
 namespace collctl::base {
 
-// Opens for writing, makes the file where there is none. What is there must be this user's regular
-// file under one name, or a device or pipe of this user or of root; only below /dev are links
-// followed (/dev/stderr). `append`: behind what it holds, else in its place. Errors (unavailable)
-// have the path.
+// Opens for writing, makes the file where there is none. A file that is there must be this user's
+// regular file under one name, or a device or pipe of this user or of root; only below /dev are
+// links followed (/dev/stderr). `append`: behind what it holds, else in its place. Errors
+// (unavailable) have the path.
 Result<Fd> open_own_file(const std::string& path, bool append, unsigned mode = 0666);
 
 }  // namespace collctl::base

@@ -1,10 +1,10 @@
-// What the kernel says of other processes. Reads /proc; any thread.
+// The kernel's facts of other processes. Reads /proc; any thread.
 #pragma once
 #include <string>
 
 namespace collctl::base {
 
-// What a process has as a descriptor: "/dev/pts/3", "pipe:[4711]". Empty: not to be known.
+// The file behind a descriptor of a process: "/dev/pts/3", "pipe:[4711]". Empty: not to be known.
 std::string open_file_of(int pid, int fd);
 // 0: not to be known, or none.
 int parent_process(int pid);

@@ -34,7 +34,7 @@ uint64_t cache_size(const std::string& text) {
   return *end == 'K' ? value << 10 : *end == 'M' ? value << 20 : value;
 }
 
-// What lies behind "name<blanks>:" in lines of that form; the first one counts.
+// The value behind "name<blanks>:" in lines of that form; the first one counts.
 std::string field_of(const std::string& text, const std::string& name) {
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
@@ -162,7 +162,7 @@ Processors read_processors(const FileRead& read) {
   for (size_t n = 0; n < made.nodes.size(); ++n)
     for (const int id : made.nodes[n].processors)
       if (const auto at = known.find(id); at != known.end()) at->second.numa = int(n);
-  // What the sharers of a core or a cache have in common is read once: a server has hundreds.
+  // Facts that all sharers of a core or a cache have alike are read once: a server has hundreds.
   std::set<int> packages;
   for (auto& [id, processor] : known) {
     const std::string folder = format("{}cpu/cpu{}/topology/", kSystem, id);

@@ -1,5 +1,5 @@
-// What launcher and ranks share: the variables a foreign program gets, and the descriptor a rank of
-// ours inherits.
+// Names that launcher and ranks share: the variables a foreign program gets, and the descriptor a
+// rank of ours inherits.
 #pragma once
 
 namespace collctl::base {

@@ -29,7 +29,7 @@ enum class ErrorCode : int {
   interrupted = 130  // ended by a signal; Error::signal says which
 };
 
-// Of several errors the worst is reported: defect, bad_data, lost, deadline, launch,
+// The worst of several errors is reported: defect, bad_data, lost, deadline, launch,
 // unavailable, ...
 int severity(ErrorCode code);
 // The stable word for a code in JSON, e.g. "deadline".

@@ -34,7 +34,7 @@ bool is_name(const std::string& name) {
          std::all_of(name.begin(), name.end(), part);
 }
 
-// What a file that all jobs share cannot say; empty: it can.
+// Reason why a file that all jobs share cannot set this variable; empty: it can.
 std::string why_not_taken(const std::string& name) {
   for (const Knob& k : knobs()) {
     const bool mine = name == std::string("COLLCTL_") + k.name || name == k.nccl_name;

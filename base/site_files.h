@@ -21,7 +21,7 @@ struct SiteText {
   std::vector<SiteLine> lines;
   std::vector<std::string> problems;  // of lines that set nothing: "line 3 is not NAME=VALUE"
 };
-// Pure. What a file says; of a name that comes twice the first counts.
+// Contents of such a file; of a name that comes twice the first counts. Pure.
 SiteText parse_site_text(const std::string& text);
 
 struct SiteFile {

@@ -302,8 +302,8 @@ constexpr const char* kBetweenHosts =
     "look at what is between the two hosts (route, cable, firewall): collctl doctor -H with both "
     "tries all ways";
 constexpr uint32_t kOverdueMs = 1000, kOverdueSendings = 2;  // what a few lost packets do not take
-// Of the kernel: the answer to a sending is not older than it, and the least wait to send again is
-// 200 ms.
+// The kernel's rules: the answer to a sending is not older than it, and the least wait to send
+// again is 200 ms.
 constexpr uint32_t kAnswerMs = 100;
 // After the other end has closed: sent thrice by then, 200 and 400 ms apart, and within the time
 // that a job leaves an aborted rank for its last words.

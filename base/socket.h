@@ -74,8 +74,8 @@ void acknowledge_now(int fd);
 // Exactly size bytes, or an error: deadline (code deadline) or closed/reset (code lost).
 Status read_exact(int fd, void* to, size_t size, Deadline deadline);
 Status write_exact(int fd, const void* from, size_t size, Deadline deadline);
-// What can be moved now: bytes moved, 0 when it would block; closed or reset is an error with code
-// lost.
+// Moves what can be moved now: bytes moved, 0 when it would block; closed or reset is an error with
+// code lost.
 Result<size_t> read_some(int fd, void* to, size_t size);
 Result<size_t> write_some(int fd, const void* from, size_t size);
 // The same, scattered or gathered.

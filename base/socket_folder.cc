@@ -42,7 +42,7 @@ struct Owner {
   int pid = 0;
 };
 
-// Of a socket_path().
+// `name`: the last part of a socket_path().
 bool read_name(const char* name, Owner& owner) {
   int end = 0;
   return std::sscanf(name, "%lx-%d-%lx%n", &owner.space, &owner.pid, &owner.number, &end) == 3 &&

@@ -20,7 +20,7 @@ Result<std::string> known_socket_folder();
 std::string socket_path(const std::string& folder, uint64_t number);
 // The paths in known folders that processes which are still there made with this number.
 std::vector<std::string> socket_paths(uint64_t number);
-// Whose a path of socket_path() is: a pid, 0 when it is no such path.
+// Owner of a path of socket_path(): a pid, 0 when it is no such path.
 int socket_owner(const std::string& path);
 // Removes what processes that are gone (killed) have left there, and the folder when it is empty.
 // `ended`: a pid that has ended also while nobody has reaped it. Allocates nothing.

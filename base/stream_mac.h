@@ -1,6 +1,6 @@
 // MACs of the pieces that one side of a connection sends, in their order: AES-256-GMAC (OpenSSL)
-// under a key of the session and the direction, with the piece's number as the nonce. What is
-// changed, left out, doubled or swapped on the way does not match. Threads: one at a time.
+// under a key of the session and the direction, with the piece's number as the nonce. A piece that
+// is changed, left out, doubled or swapped on the way does not match. Threads: one at a time.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace collctl::base {
 class StreamMac {
  public:
   using Tag = std::array<uint8_t, 16>;
-  // Of what the connector sends, or of what it is sent. Error unavailable: OpenSSL has no AES-GCM
-  // here.
+  // `from_connector`: for what the connector sends, else for what it is sent. Error unavailable:
+  // OpenSSL has no AES-GCM here.
   static Result<StreamMac> make(const Session& session, bool from_connector);
-  // Of the next piece, of at most 2^31 - 1 bytes. Error defect: OpenSSL does not make it.
+  // MAC of the next piece, of at most 2^31 - 1 bytes. Error defect: OpenSSL does not make it.
   Result<Tag> next(ByteView piece);
 
  private:

@@ -1,4 +1,4 @@
-// What the standard library throws, as an Error. Nothing here throws on purpose; a thread that
+// Exceptions of the standard library, as an Error. Nothing here throws on purpose; a thread that
 // cannot be started (std::system_error) and memory that is not there (std::bad_alloc) are limits of
 // the machine, anything else is a defect. Caught where a rank or the program begins. Threads: any.
 #pragma once

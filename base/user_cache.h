@@ -10,14 +10,14 @@
 
 namespace collctl::base {
 
-// Of a file of this name; empty: the user has no such place.
+// Path of a file of this name; empty: the user has no such place.
 std::string cache_path(const std::string& name);
 
 // Nothing: there is none. Error usage, with the path: it is no file of this user's alone, or longer
 // than `most`.
 Result<std::optional<std::string>> read_cached(const std::string& name, size_t most);
 
-// Of all files whose names begin so, in their order; none where the folder cannot be read.
+// Names of all files that begin so, in their order; none where the folder cannot be read.
 std::vector<std::string> cached_names(const std::string& prefix);
 
 // Written whole or not at all, for nobody else to read; makes the folder. Error unavailable: no

@@ -9,9 +9,8 @@
 
 namespace collctl::base {
 
-// What it takes until a thread that sleeps on this machine runs again, measured once per process
-// when first asked for (about a millisecond): how late it comes out of a sleep of known length.
-// Threads: any.
+// Time until a thread that sleeps on this machine runs again, measured once per process when first
+// asked for (about a millisecond): how late it comes out of a sleep of known length. Threads: any.
 int64_t wakeup_ns();
 // The same if it was measured already, else 0.
 int64_t known_wakeup_ns();
@@ -38,8 +37,8 @@ class WaitPolicy {
   int64_t awake_ns() const { return awake_ns_.load(std::memory_order_relaxed); }
   // A wait that came to sleep was over after this long, sleep and all.
   void slept(int64_t waited_ns);
-  // Between two looks of a thread that was awake others had its core: nobody spins for a while. Who
-  // sleeps is run before those that spun their turn away.
+  // Between two looks of a thread that was awake others had its core: nobody spins for a while. A
+  // thread that sleeps is run before those that spun their turn away.
   void lost_core(int64_t now_ns);
   bool has_core(int64_t now_ns) const {
     return now_ns >= shared_until_ns_.load(std::memory_order_relaxed);

@@ -65,7 +65,7 @@ static_assert(offsetof(CudaAllocation, location) == 8 && offsetof(CudaAllocation
               offsetof(CudaAllocation, flags) == 24 && offsetof(CudaAccess, flags) == 8);
 
 struct Cuda {
-  // What topology asks: facts of the devices, without a context.
+  // Functions for the topology: facts of the devices, without a context.
   CudaReturn (*init)(unsigned) = nullptr;
   CudaReturn (*error_name)(CudaReturn, const char**) = nullptr;
   CudaReturn (*device_count)(int*) = nullptr;
@@ -76,7 +76,7 @@ struct Cuda {
   CudaReturn (*attribute)(int*, int, int) = nullptr;
   std::string missing;  // why the functions above cannot be used; empty when they can
 
-  // What a GPU rank needs as well; usable when `rank_missing` is empty.
+  // Functions that a GPU rank needs as well; usable when `rank_missing` is empty.
   CudaReturn (*error_string)(CudaReturn, const char**) = nullptr;
   CudaReturn (*device_name)(char*, int, int) = nullptr;
   CudaReturn (*device_memory)(size_t*, int) = nullptr;

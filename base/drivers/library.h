@@ -1,7 +1,7 @@
-// A driver's shared library that may or may not be on this machine: opened by name at run time,
-// its functions looked up one by one. What the drivers' headers declare (types, numbers) is
-// declared in nvml.h, cuda.h and verbs.h, only as far as it is used. Libraries are never closed:
-// drivers do not survive that. Threads: any.
+// A driver's shared library that may or may not be on this machine: opened by name at run time, its
+// functions looked up one by one. Types and numbers of the drivers' headers are declared in nvml.h,
+// cuda.h and verbs.h, only as far as they are used. Libraries are never closed: drivers do not
+// survive that. Threads: any.
 #pragma once
 #include <dlfcn.h>
 

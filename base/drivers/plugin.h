@@ -1,4 +1,4 @@
-// What plugins by NCCL's interfaces share, networks (transport/net/plugin) and tuners
+// Common parts of plugins by NCCL's interfaces, networks (transport/net/plugin) and tuners
 // (runtime/tuner): how a library is named, what its codes mean, where its log lines go. Threads:
 // any.
 #pragma once

@@ -1,6 +1,6 @@
 // RDMA verbs: our own declarations of libibverbs' interface (rdma-core, IBVERBS_1.1, 64-bit; a test
-// compares them with its header where that is installed). Loaded once. What the library's header
-// does inline goes through the context's table of operations (post_send and its kin, below).
+// compares them with its header where that is installed). Loaded once. Functions that are inline in
+// the library's header go through the context's table of operations (post_send and its kin, below).
 // Threads: any. Calls return 0, or an errno; those that make something return null and set errno.
 #pragma once
 #include <cstddef>
@@ -200,7 +200,7 @@ inline constexpr int32_t kEventCqError = 0, kEventQpFatal = 1, kEventQpRequest =
                          kEventLastWork = 16, kEventReregister = 17, kEventGids = 18;
 
 struct Verbs {
-  // What topology asks.
+  // Functions for the topology.
   VerbsDevice** (*device_list)(int*) = nullptr;
   void (*free_list)(VerbsDevice**) = nullptr;
   const char* (*name)(VerbsDevice*) = nullptr;
@@ -210,7 +210,7 @@ struct Verbs {
   int (*port_facts)(VerbsContext*, uint8_t, VerbsPortFacts*) = nullptr;
   std::string missing;  // why the functions above cannot be used; empty when they can
 
-  // What NET/IB needs as well; usable when `transfer_missing` is empty.
+  // Functions that NET/IB needs as well; usable when `transfer_missing` is empty.
   int (*fork_init)() = nullptr;
   int (*query_gid)(VerbsContext*, uint8_t port, int index, VerbsGid*) = nullptr;
   VerbsDomain* (*alloc_domain)(VerbsContext*) = nullptr;
