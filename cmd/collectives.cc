@@ -40,7 +40,7 @@ Result<int> collective_command(const ParsedLine& line, Console& console) {
   for (const OutputFile& file : output.files)
     COLL_TRY(or_decline(launch, check_writable(file.path)));
   if (!output.quiet && launch.join_rank <= 0) {
-    // Of an engine's job each process has been told its own number.
+    // Each process of an engine's job has been told its own number.
     if (!line.ranks_by_gpus || !launch.joins())
       for (const auto& note : line.notes) console.note(note);
     for (const auto& note : useless_options(line)) console.note(note);

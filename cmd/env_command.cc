@@ -52,7 +52,7 @@ const char* kind_name(base::KnobKind kind) {
   return "text";
 }
 
-// What the variables of an engine make of this process; a contradiction is shown as well.
+// This process's rank by the variables of an engine; a contradiction is shown as well.
 struct AdoptedShown {
   std::optional<launcher::Adopted> adopted;
   std::string meeting;  // or why there is none

@@ -88,8 +88,8 @@ class LauncherWatch {
     return refused_.has_value();
   }
 
-  // Who goes on after a loss: this rank has left the communicator, and the others may take as long
-  // as their deadlines let them.
+  // The ranks that go on after a loss: this rank has left the communicator, and the others may take
+  // as long as their deadlines let them.
   Result<Roster> wait_for_roster(Deadline deadline) {
     std::unique_lock lock(mutex_);
     base::wait_for(changed_, lock, deadline, [&] { return roster_.has_value() || refused_; });
@@ -99,7 +99,7 @@ class LauncherWatch {
   }
 
  private:
-  // What was passed on before belongs to the communicator that broke.
+  // An id or a halt passed on before belongs to the communicator that broke.
   Status take_roster(const std::string& text) {
     auto roster = record_of<Roster>(text);
     if (!roster) return std::move(roster.error()).within("roster from the launcher");

@@ -19,7 +19,7 @@ Result<std::string> content_of(const std::string& path) {
   std::ifstream in(path == "-" ? "/dev/stdin" : path, std::ios::binary);
   if (!in) return base::errno_error(ErrorCode::usage, path, errno);
   std::string text;
-  // What is too long is refused by who reads it.
+  // A text that is too long is refused by its reader.
   char block[64 << 10];
   while (text.size() <= Record::kMostDocument && (in.read(block, sizeof block), in.gcount() > 0))
     text.append(block, size_t(in.gcount()));

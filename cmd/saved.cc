@@ -70,7 +70,7 @@ Status fill_check(Saved& saved) {
   return {};
 }
 
-// What has no reader of its own: its lists as tables, and how it ended by what it says.
+// A document without a reader of its own: its lists as tables, and how it ended by what it says.
 Status fill_lists(Saved& saved) {
   Judgement& judged = saved.document.judged;
   Record io = *Record::read(judged.document);  // it was read before

@@ -16,8 +16,8 @@ struct Saved {
 // One document, or the lines of a .jsonl. Errors: usage, naming what was expected.
 Result<Saved> read_saved(const std::string& text);
 
-// The lines of a .jsonl as the document that they are of. What has no end becomes one that is not
-// tested to its end; a last line that is cut is left out. One document stays as it is.
+// The lines of a .jsonl as the document that they are of. Lines without their end become one that
+// is not tested to its end; a last line that is cut is left out. One document stays as it is.
 Result<std::string> document_of_lines(const std::string& text);
 
 }  // namespace collctl::cmd

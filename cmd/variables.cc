@@ -11,7 +11,7 @@
 namespace collctl::cmd {
 namespace {
 
-// Of a job whose ranks were all started alike, one speaks.
+// One rank speaks for a job whose ranks were all started alike.
 bool speaks(const ParsedLine& line) {
   if (line.has("rank")) return line.text("rank") == "0";
   const auto rank = launcher::adopted_rank(base::environment);

@@ -20,7 +20,7 @@ NcclVariables nccl_variables();
 // A variable whose name is not quite a knob's changes nothing, and nothing else would ever say so.
 void note_strangers(Console& console);
 
-// What is wrong with site files (base/site_files.h).
+// Notes what is wrong with site files (base/site_files.h).
 void note_site_files(Console& console);
 // Before a command that goes by variables runs: what in them does nothing, once in a job. Error
 // usage: NCCL_CONF_FILE names what cannot be used.
