@@ -38,7 +38,7 @@ struct PeerInfo {
   sockaddr_storage
       net_address;  // where this rank's AuthListener for NET/Socket accepts; family 0: nowhere
   uint8_t device_uuid[16];  // of the GPU, or of its MIG instance; zero: unknown
-  // Of the NVLink domain of several hosts whose GPUs map this one's memory; zero: none.
+  // The NVLink domain over several hosts whose GPUs map this one's memory; zero: none.
   uint8_t fabric_cluster[16];
   uint32_t fabric_clique;
   uint32_t memory_group;  // ranks of a host with one share a limit of memory; 0: there is none

@@ -133,7 +133,7 @@ class Link {
   virtual ~Link() = default;
   // This end's Fifo for a protocol; null when the link was made without it. Stable address.
   virtual kernels::Fifo* fifo(kernels::Protocol protocol) = 0;
-  // What the log line says after "via": "SHM", "P2P/direct pointer", "NET/Socket/0".
+  // The text after "via" in the log line: "SHM", "P2P/direct pointer", "NET/Socket/0".
   virtual const std::string& via() const = 0;
   // The device of this end, where the link knows better than its LinkSpec; else empty.
   virtual std::string nic() const { return ""; }
@@ -168,8 +168,8 @@ class Link {
   // The engine that drives this link has an eventfd: fifos carry it as bell_fd, helper threads of
   // the link ring it.
   virtual void attach_bell(int) {}
-  // Of a receiving end that is `paired`, before anything has moved over either: it may share what
-  // carries them with the sending end to the same peer. The caller drives neither meanwhile.
+  // Called on a receiving end that is `paired`, before anything has moved over either: it may share
+  // the connection of the sending end to the same peer. The caller drives neither meanwhile.
   virtual void join(Link& /*sends*/) {}
   // An operation has failed: what is received from now on goes into slots alone.
   virtual void take_back() {}

@@ -55,7 +55,7 @@ Result<std::shared_ptr<Device>> Device::open(int ordinal) {
   Error& error = opened.error();
   if (error.code == ErrorCode::lost)
     error.code = ErrorCode::unavailable;  // it has not worked for us yet
-  // Whatever the driver's trouble, cores need none.
+  // CPU ranks do not need the driver, so the hint offers them for every driver error.
   error.hint += format("{}--device cpu runs on cores", error.hint.empty() ? "" : "; ");
   return opened;
 }

@@ -112,7 +112,7 @@ class DeviceStream {
   // fine with 0 bytes.
   Status copy(void* to, const void* from, uint64_t bytes) const;
   Status fill(void* to, uint8_t value, uint64_t bytes) const;
-  // What is queued from now on waits for the event of another stream of this process.
+  // Work queued from now on waits for the event of another stream of this process.
   Status wait_for(const class DeviceEvent& event) const;
 
  private:
@@ -185,7 +185,7 @@ class DeviceMemory {
   Status allow(const Device& user) const;
   uint8_t* data() const { return data_; }
   uint64_t bytes() const { return bytes_; }  // as asked for
-  // Of the device, in whole pages; 0 for a peer's.
+  // Memory taken on the device, in whole pages; 0 for a peer's.
   uint64_t held_bytes() const { return held_; }
 
  private:
@@ -233,8 +233,8 @@ class FlatMemory {
   std::map<uint64_t, uint64_t> mapped_;  // from where in the range, how many bytes
 };
 
-// Host memory that every device of this process reads and writes at the same address. What make()
-// gives lies on the device's NUMA node where there is room.
+// Host memory that every device of this process reads and writes at the same address. make() places
+// it on the device's NUMA node where there is room.
 class PinnedMemory {
  public:
   static Result<PinnedMemory> make(DevicePointer device, uint64_t bytes);  // zeroed

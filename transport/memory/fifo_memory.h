@@ -43,7 +43,7 @@ struct DeviceSlots {
   size_t bytes = 0;
   bool has(kernels::Protocol protocol) const { return (protocols & protocol_bit(protocol)) != 0; }
 };
-// Of Simple and LL128, as far as they are wanted. LL's lines are made and taken apart by the host.
+// Device slots for Simple and LL128, as far as wanted. The host packs and unpacks LL's lines.
 DeviceSlots device_slots(const FifoGeometry (&geometry)[kernels::kProtocolCount]);
 size_t exported_bytes(const FifoGeometry& geometry);
 

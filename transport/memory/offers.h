@@ -1,6 +1,6 @@
-// What one rank offers to another of the same process: kept under a random token that travels in
-// the blob, so that no address is ever taken from outside. Used by the transports that work by
-// direct pointer. Threads: any.
+// Objects that one rank offers to another of the same process: kept under a random token that
+// travels in the blob, so that no address is ever taken from outside. Used by the transports that
+// work by direct pointer. Threads: any.
 #pragma once
 #include <array>
 #include <map>

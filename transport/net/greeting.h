@@ -1,5 +1,5 @@
-// What the send end of a socket connection says when it connects: which connection it belongs to.
-// Written by net/socket, read by whoever owns the listener (NetAcceptor).
+// Greeting: the first message of a socket connection's send end, naming the connection it belongs
+// to. Written by net/socket, read by the owner of the listener (NetAcceptor).
 #pragma once
 #include "base/bytes.h"
 

@@ -1,6 +1,6 @@
-// What the NET transport asks of a network: connections that carry ordered streams of messages, one
-// stream per protocol. The table of networks is nets.h. Everything after set-up is non-blocking:
-// back-pressure is kNoRequest, not an error.
+// The interface of a network for the NET transport: connections that carry ordered streams of
+// messages, one stream per protocol. The table of networks is nets.h. Everything after set-up is
+// non-blocking: back-pressure is kNoRequest, not an error.
 //
 // A stream has a window: so many messages may be posted and not yet tested. The network promises
 // the receiver never more messages than it posted receives, so that a sender that runs ahead gets
@@ -54,10 +54,10 @@ class NetConnection {
   // Makes memory known to the network; the value goes into post_*. 0 is host memory that needs
   // nothing.
   virtual Result<uint64_t> register_memory(void* address, size_t bytes) = 0;
-  // The same for memory of this rank's GPU, in whole pages; `how` says by what means. What is
-  // received there is visible to the GPU once test() reports it done. `in_order`: the GPU looks
-  // at it before that, as LL128 does: of 128 bytes the last must not be written before the others.
-  // Error unavailable: the network cannot access it, or not so.
+  // The same for memory of this rank's GPU, in whole pages; `how` says by what means. Data received
+  // there is visible to the GPU once test() reports it done. `in_order`: the GPU looks at it before
+  // that, as LL128 does: of 128 bytes the last must not be written before the others. Error
+  // unavailable: the network cannot access it, or not so.
   virtual Result<uint64_t> register_device_memory(void*, size_t, bool /*in_order*/,
                                                   std::string& /*how*/) {
     return Error(ErrorCode::unavailable, "this network carries host memory");
@@ -88,7 +88,7 @@ class NetConnection {
   // Before the driver sleeps; false when something is done already.
   virtual bool arm() = 0;
   virtual void disarm() = 0;
-  // Of the packets sent so far the share that was sent again; below 0: this network does not say.
+  // The share of the packets sent so far that was sent again; below 0: this network does not say.
   virtual double resent() const { return -1; }
   virtual bool idle() const = 0;  // nothing of this end waits to be put on the wire
   virtual void attach_bell(int fd) = 0;

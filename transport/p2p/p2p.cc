@@ -173,7 +173,7 @@ class P2pEndpoint : public Endpoint {
     return blob.take();
   }
 
-  // What the peer says about its block.
+  // The peer's description of its block.
   struct PeerBlob {
     MemoryHandle handle{};
     bool read = false;
@@ -267,7 +267,7 @@ class P2pEndpoint : public Endpoint {
     return memory;
   }
 
-  // Of the peer's memory, unless this GPU has broken.
+  // The error for the peer's memory, unless this GPU has broken.
   Error no_access(Error error) const {
     if (error.code == ErrorCode::lost) return own_error(spec_, std::move(error));
     if (error.hint.empty())

@@ -100,7 +100,7 @@ Result<std::unique_ptr<Endpoint>> net_open(const LinkSpec& wanted, const Service
   std::string why;
   const Net* net = choose_net(spec.self, spec.peer, why);
   if (net == nullptr) return edge_error(spec, Error(ErrorCode::unavailable, why));
-  // Of GPUs: only RDMA writes from memory to memory, in order.
+  // LL128 between GPUs works only with RDMA writes from memory to memory, in order.
   if (std::string_view(net->name) != "ib") ll128 = {};
   COLL_TRY(fifo_layout(spec.geometry));  // before anything is made
   NetEnd end{.spec = spec, .streams = {}};

@@ -25,8 +25,8 @@ bool same_word(const std::string& a, const std::string& b) {
                     [&](char x, char y) { return low(x) == low(y); });
 }
 
-// The plugin is first choice where a library is named, and the only one where `wanted` names it.
-// What the user named is used, or an error: another network would be measured in its place.
+// The plugin is first choice where a library is named, and the only one where `wanted` names it. A
+// network that the user named is used, or an error: no other is measured in its place.
 Status find_plugin(const std::string& wanted, uint64_t comm_hash, NetPresence& found) {
   const base::KnobValue knob = base::knob_value(base::KnobId::net_plugin);
   std::string library = knob.text;

@@ -16,8 +16,8 @@ struct Net {
 };
 std::span<const Net> nets();
 
-// What this rank has. `keep` holds devices open as long as it lives, so that connections find them
-// quickly.
+// The networks of this rank. `keep` holds devices open as long as it lives, so that connections
+// find them quickly.
 struct NetPresence {
   uint8_t kinds = 0;
   std::shared_ptr<void> keep;

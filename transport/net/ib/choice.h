@@ -9,7 +9,7 @@
 
 namespace collctl::transport {
 
-// What is known about a port for the choice.
+// Facts about a port, for the choice.
 struct IbCandidate {
   std::string device;
   uint8_t port = 0;

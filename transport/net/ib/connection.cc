@@ -199,7 +199,7 @@ Status IbConnection::failed_work(IbLane& lane, const VerbsCompletion& completion
 
 Status IbConnection::control_step(bool& moved) {
   auto pumped = control_.pump();
-  // What it said last counts more than that it is gone.
+  // The peer's last messages matter more than the broken connection.
   while (auto message = control_.next()) {
     if (message->kind == IbControlKind::failed) return told_by_peer(*message);
     COLL_TRY(heard(*message));
@@ -253,7 +253,7 @@ bool IbConnection::arm() {
   if (error_ || draining()) return false;
   for (IbRail& rail : parts_.rails)
     if (Status armed = rail.completions.arm(); !armed) error_ = std::move(armed.error());
-  // What came before the queue was armed makes no event.
+  // Completions from before the queue was armed raise no event.
   return !error_ && !try_step() && !error_;
 }
 

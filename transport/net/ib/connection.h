@@ -1,6 +1,6 @@
-// What both ends of an IB connection have in common (sender.h and receiver.h are the ends): the
-// ports it uses (rails), its queue pairs (lanes), completions, the TCP connection beside it, and
-// failure handling.
+// Parts that both ends of an IB connection share (sender.h and receiver.h are the ends): the ports
+// it uses (rails), its queue pairs (lanes), completions, the TCP connection beside it, and failure
+// handling.
 //
 // How a message travels: the receiver writes an entry for each receive it has posted into the
 // sender's memory (clear to send), several at a time, the last write with an immediate. Only then
@@ -56,7 +56,7 @@ struct IbLane {
   IbLaneName name;
 };
 
-// What set-up leaves to the connection.
+// Results of set-up, handed to the connection.
 struct IbParts {
   NetEnd end;
   IbSettings settings;
@@ -107,7 +107,7 @@ class IbConnection : public NetConnection {
   virtual Status completed(IbLane& lane, const IbWorkId& id) = 0;
   // A message's announcement, or news of clear-to-send entries, has arrived.
   virtual Status announced(IbLane& lane, uint32_t immediate) = 0;
-  // What is to be posted now; `moved` becomes true when something was.
+  // Posts whatever is due now; `moved` becomes true when something was posted.
   virtual Status post_waiting(bool& moved) = 0;
   virtual std::string work_text(const IbWorkId& id) const = 0;
   // With failover: lanes have just died; the error when the connection cannot continue without.

@@ -35,7 +35,7 @@ uint8_t net_bits(const std::vector<base::NetInterface>& interfaces, const VerbsG
   return 0;
 }
 
-// What kind of address entry `index` is: the library says so, or with an older one the kernel does.
+// The address type of entry `index`: from the library, or with an older one from the kernel.
 Result<IbGid> read_gid(IbDevice& device, int port, int index) {
   IbGid found;
   found.index = uint8_t(index);

@@ -58,7 +58,7 @@ void IbDevices::watch() {
   }
 }
 
-// What the event names lives until it is acknowledged.
+// The object that an event names lives until the event is acknowledged.
 void IbDevices::handle(IbDevice& device, const VerbsEvent& event) {
   switch (event.type) {
     case kEventCqError: {

@@ -1,4 +1,4 @@
-// What both ends of an IB connection do when some of its queue pairs die and others live
+// Failover: the protocol of both ends when some queue pairs of an IB connection die and others live
 // (COLLCTL_IB_PORT_FAILOVER). Only the sender knows what was in flight, and only the receiver what
 // has arrived, so they ask each other over the TCP connection:
 //   sender   -> lanes_lost(round, lanes): these are dead
@@ -74,7 +74,7 @@ Result<int> IbConnection::bury(uint64_t dead) {
   return died;
 }
 
-// Of a lane that has failed.
+// Takes a late completion of a lane that has failed.
 Status IbConnection::take_last(IbLane& lane, const base::drivers::VerbsCompletion& completion) {
   if (lane.drained || decode_work(completion.id).work != IbWork::receive) return {};
   if (completion.status != base::drivers::kWorkSuccess) {

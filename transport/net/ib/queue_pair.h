@@ -49,8 +49,8 @@ struct IbPath {
   uint8_t reads_in = 1, reads_out = 1;
 };
 
-// A write of one piece by itself, unsignaled; the caller adds where it goes and its id. What a
-// write does not use is left as it is: to clear it all takes longer than to fill in the rest.
+// A write of one piece by itself, unsignaled; the caller adds where it goes and its id. Fields that
+// a write does not use keep their old values: clearing all takes longer than filling in the rest.
 inline void begin_write(base::drivers::VerbsSendWork& work, base::drivers::VerbsPiece& piece) {
   work.next = nullptr;
   work.pieces = &piece;

@@ -82,7 +82,7 @@ Status IbReceiver::post_waiting(bool& moved) {
   if (control_.peer_done()) return {};
   for (int s = 0; s < kernels::kProtocolCount; ++s) {
     Stream& stream = streams_[size_t(s)];
-    // What was to be told again when a lane died may have arrived meanwhile; a window is the most.
+    // Receives to announce again after a lane died may be complete now; at most a window is left.
     stream.told = std::max(stream.told, stream.tested);
     const uint64_t news = stream.posted - stream.told;
     if (news != 0 && news >= stream.limits.window / 2) COLL_TRY(tell(s, moved));
@@ -122,7 +122,7 @@ Status IbReceiver::tell(int stream_index, bool& moved) {
   if (works == 2) chain[0].next = &last;
   last.operation = kOpWriteWithImmediate;
   lane->unreported += works;
-  // What came of it need not be known each time, only before the queue is full.
+  // A completion is not needed for each write, only before the queue is full.
   const bool signaled = lane->room - works < std::max(lane->sends / 2, 2u);
   if (signaled) last.flags |= kSendSignaled;
   last.immediate = __builtin_bswap32(uint32_t(stream_index) << 30 |

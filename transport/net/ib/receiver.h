@@ -1,7 +1,7 @@
 // The receive end of an IB connection (connection.h). It tells the sender of posted receives
 // several at a time: half a window, as the sender still has the other half.
 //
-// What arrives in GPU memory is read back once through the adapter that wrote it (flush) before the
+// Data for GPU memory is read back once through the adapter that wrote it (flush) before the
 // message counts as received, where the GPU needs that: a queue pair of each port, connected to
 // itself, reads one byte, and its answer is ordered behind all that was written before.
 #pragma once

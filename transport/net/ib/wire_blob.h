@@ -1,4 +1,4 @@
-// What the two ends of an IB connection tell each other before the first packet, through the
+// The blob that the two ends of an IB connection exchange before the first packet, through the
 // bootstrap. Everything from a peer is bounded and checked here. Pure.
 #pragma once
 #include <string>

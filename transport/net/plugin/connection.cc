@@ -177,7 +177,7 @@ Result<bool> PluginConnection::look(int stream_index) {
   return message.done;
 }
 
-// Of the oldest message, which has arrived; `bytes` as the plugin says, -1: it does not.
+// The size of the oldest message, which has arrived; `bytes` from the plugin, -1: none given.
 Result<bool> PluginConnection::find_size(int stream_index, int bytes) {
   Stream& stream = streams_[stream_index];
   Message& message = stream.messages[stream.tested % stream.messages.size()];

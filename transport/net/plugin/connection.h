@@ -21,7 +21,7 @@
 
 namespace collctl::transport {
 
-// What set-up leaves to the connection.
+// Results of set-up, handed to the connection.
 struct PluginParts {
   NetEnd end;
   PluginLines lines;
@@ -112,7 +112,7 @@ class PluginConnection : public NetConnection {
   Stream streams_[kernels::kProtocolCount];
   std::vector<Memory> memories_;  // number n + 1
   uint32_t rounds_ = 0;
-  // Who says how many bytes have arrived: not known yet, the plugin, the send end.
+  // The source of the number of bytes that arrived: not known yet, the plugin, the send end.
   enum class Sizes : uint8_t { unknown, by_plugin, by_peer };
   Sizes sizes_ = Sizes::unknown;
   bool over_ = false;  // the peer has said goodbye and is gone

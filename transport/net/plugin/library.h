@@ -1,8 +1,8 @@
 // The library of an external network plugin, whatever version of the interface it speaks
-// (versions/table.h): loaded, and used from init to finalize. Libraries are never unloaded. What a
-// plugin answers is checked here as far as numbers go; names are cut. Threads: the calls that make
-// something (init to connect) one at a time, as plugins want it, and accepts one at a time; `calls`
-// as plugins say: one thread at a time for each connection.
+// (versions/table.h): loaded, and used from init to finalize. Libraries are never unloaded. A
+// plugin's answers are checked here as far as numbers go; names are cut. Threads: the calls that
+// make something (init to connect) one at a time, as plugins want it, and accepts one at a time;
+// `calls` as plugins say: one thread at a time for each connection.
 #pragma once
 #include <memory>
 #include <string>

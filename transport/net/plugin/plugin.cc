@@ -12,7 +12,7 @@ using kernels::RedOp;
 
 namespace {
 
-// What a network says that it reduces.
+// The reductions that a network says it supports.
 uint64_t reductions_of(const NetPluginEntry& entry) {
   uint64_t all = 0;
   for (int t = 0; t < kernels::kDataTypeCount; ++t)

@@ -34,9 +34,9 @@ class NetPlugin {
   // Its CollNet; null: none, for this reason.
   NetPluginSession* reducer() const { return reducer_.get(); }
   const std::string& why_no_reducer() const { return why_no_reducer_; }
-  // What it reduces: a set of reduction_bit().
+  // Its reductions: a set of reduction_bit().
   uint64_t reductions() const { return reductions_; }
-  // What all of its devices take at once.
+  // The most bytes at once that every one of its devices takes.
   uint64_t most_reduced_bytes() const;
 
  private:

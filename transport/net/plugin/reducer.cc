@@ -20,7 +20,7 @@ void note(const NetPluginEntry& entry, const char* call, NetPluginCode code) {
 
 }  // namespace
 
-// What the thread uses that is in the plugin's connect; shared, because it may outlive the rest.
+// State of the thread that is in the plugin's connect; shared, because it may outlive the rest.
 struct ReducerHalf::Attempt {
   std::shared_ptr<NetPlugin> plugin;
   std::vector<PluginHandle> handles;

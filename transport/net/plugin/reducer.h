@@ -95,7 +95,7 @@ class ReducerHalf {
   ReducerHalf& operator=(const ReducerHalf&) = delete;
 
   const PluginHandle& handle() const { return handle_; }
-  // Of all heads, by place. Errors: unavailable, deadline, lost (aborted).
+  // `handles`: those of all heads, by place. Errors: unavailable, deadline, lost (aborted).
   Result<std::unique_ptr<ReducerLink>> connect(std::span<const PluginHandle> handles,
                                                Deadline deadline);
 

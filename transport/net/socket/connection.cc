@@ -38,9 +38,9 @@ constexpr int kSocketShift = 24;
 // windows; the receive end keeps what comes before its receive is posted.
 constexpr uint32_t kWindowsAhead = 4;
 constexpr uint64_t kBytesAhead = 64 << 10;
-// Of larger ones a helper is faster, though it must be woken (2 x H200, loopback, all-to-all, us,
-// without and with: 1 KiB 22 and 47, 32 KiB 46 and 59, 512 KiB 314 and 201; send/recv of 64 KiB 70
-// and 110 to 155).
+// A helper thread moves larger messages faster, though it must be woken (2 x H200, loopback,
+// all-to-all, us, without and with: 1 KiB 22 and 47, 32 KiB 46 and 59, 512 KiB 314 and 201;
+// send/recv of 64 KiB 70 and 110 to 155).
 constexpr uint32_t kMostServed = 64 << 10;
 
 constexpr WireHeader control(WireKind kind, int stream, uint64_t sequence) {
@@ -180,8 +180,7 @@ void SocketConnection::receive_at(NetRequest request, void* data, uint32_t bytes
 }
 
 // Told for half a window, the send end still has the other half; for two windows, of four, where
-// they were few bytes. Whatever was taken and not told is less than either lets a send end wait
-// for.
+// they were few bytes. Messages taken and not yet told are always fewer than a send end waits for.
 void SocketConnection::tell_credit(int index, Stream& stream) {
   const uint64_t posted = stream.posted.load(std::memory_order_relaxed);
   const uint32_t window = stream.limits.window;

@@ -101,7 +101,7 @@ class SocketConnection : public NetConnection, private LaneOwner {
     std::atomic<uint32_t> early_count{0};
   };
 
-  // Its own socket may be closed at the peer already. What is posted before it has joined does not.
+  // Its own socket may be closed at the peer already. An earlier send cancels the join.
   bool awaits_join() const {
     return direction_ == Direction::send && !first_ && joined_ == nullptr && joins_;
   }
@@ -116,7 +116,7 @@ class SocketConnection : public NetConnection, private LaneOwner {
   // Into its place, where that is posted and all of it has come. True: it was early.
   bool settle(Stream& stream, uint64_t sequence, bool whole);
   bool has_credit(const Stream& stream) const;
-  // Of the first so many messages: posted ones at a send end, tested ones at a receive end.
+  // Bytes of the first `messages`: posted ones at a send end, tested ones at a receive end.
   static uint64_t total(const Stream& stream, uint64_t messages);
   static void add_to_total(Stream& stream, uint64_t message, uint32_t bytes);
   bool oldest_done(const Stream& stream) const;

@@ -1,11 +1,11 @@
-// Who owns a socket that both connections of a pair of ranks use (connection.h). Called as a
+// The owner of a socket that both connections of a pair of ranks use (connection.h). Called as a
 // LaneOwner; the ends outlive it or are forgotten.
 #pragma once
 #include "transport/net/socket/lane.h"
 
 namespace collctl::transport {
 
-// Whose message is whose: data is for the connection that receives, credit for the one that sends.
+// Passes data to the connection that receives, and credit to the one that sends.
 class JoinedLane : public LaneOwner {
  public:
   JoinedLane(LaneOwner& sends, LaneOwner& receives) : sends_(&sends), receives_(&receives) {}

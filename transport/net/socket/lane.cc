@@ -25,7 +25,7 @@ struct SocketLane::Batch {
   static constexpr size_t kOfMessage = 4;  // header and tag, part and tag
   iovec pieces[kOfMessage * kLaneBatch];
   size_t count = 0;
-  // What is left of it when `skip` bytes of the message have gone.
+  // Adds the rest of a piece once `skip` bytes of the message have gone.
   void add(const void* at, size_t bytes, size_t& skip) {
     const size_t gone = std::min(skip, bytes);
     skip -= gone;

@@ -69,7 +69,7 @@ class SocketLane {
   bool sending() const {
     return in_.load(std::memory_order_acquire) != out_.load(std::memory_order_acquire);
   }
-  // What is left of a body that is being received at `from` goes to `to`; its beginning is lost.
+  // The rest of a body that is being received at `from` goes to `to`; its beginning is lost.
   void move_body(const uint8_t* from, uint8_t* to);
   // It is in the middle of something, as the thread knows that serves it.
   bool busy() const { return sending() || in_body_ || begin_ != end_; }

@@ -81,7 +81,7 @@ void LaneHelper::rest(SocketConnection& connection) {
   if (mine && ready && *ready == 0) give_back(connection);
 }
 
-// What is pushed from here on finds that the driver serves; what was pushed before shows here or to
+// Messages pushed from here on are served by the driver; those pushed before are seen here or by
 // the driver's next look. A driver that sleeps does not watch the sockets yet.
 void LaneHelper::give_back(SocketConnection& connection) {
   for (const int index : lanes_)

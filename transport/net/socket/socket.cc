@@ -38,7 +38,7 @@ bool would_join(const NetEnd& end, const Services& services) {
          own_interfaces(services).size() < 2;
 }
 
-// What an end tells the other.
+// Facts that each end tells the other.
 struct Offer {
   uint32_t lanes = 0;  // both ends use the smaller number of what either wants
   bool joins = false;  // would_join(); both must
@@ -83,7 +83,7 @@ Result<Offer> decode_offer(const NetEnd& end, ByteView blob) {
   return offer;
 }
 
-// What the kernel says of a connection that stands.
+// The place of an established connection, as the kernel says.
 SocketPlace place_of(const NetEnd& end, const Services& services, int fd) {
   SocketPlace place;
   const std::vector<Interface>& own = own_interfaces(services);

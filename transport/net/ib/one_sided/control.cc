@@ -1,4 +1,4 @@
-// What the two ends of a one-sided link say beside the RDMA: windows, failures, the goodbye.
+// Control messages between the two ends of a one-sided link: windows, failures, the goodbye.
 #include <algorithm>
 #include <utility>
 
@@ -107,7 +107,7 @@ Status IbOneSidedLink::hear(const IbMessage& message) {
 void IbOneSidedLink::look_at_control() {
   if (error_ || !control_) return;
   auto pumped = control_->pump();
-  // What it said last counts more than that it is gone.
+  // The peer's last messages matter more than the broken connection.
   while (auto message = control_->next())
     if (Status heard = hear(*message); !heard) return fail(std::move(heard.error()));
   if (pumped) return;

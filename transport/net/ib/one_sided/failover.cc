@@ -40,7 +40,7 @@ void IbOneSidedLink::look_after_moving(int64_t empty_ns) {
   look_at_control();
 }
 
-// Of a queue pair that was retired.
+// Takes a late completion of a retired queue pair.
 void IbOneSidedLink::take_last(Lane& lane, const base::drivers::VerbsCompletion& completion) {
   if (lane.drained || decode_work(completion.id).work != IbWork::receive) return;
   if (completion.status != base::drivers::kWorkSuccess) return tell_drained(lane);
@@ -124,7 +124,7 @@ void IbOneSidedLink::settle(Lane& lane, uint64_t arrived) {
     else
       rest.push_back(lane.posted[i]);
   }
-  // What waits already was to be posted behind these.
+  // Requests that already wait come behind these.
   again_.insert(again_.begin(), rest.begin(), rest.end());
   lane.posted.clear();
 }

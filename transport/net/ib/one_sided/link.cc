@@ -19,7 +19,7 @@ constexpr uint32_t kOneSidedInline = 64;  // bytes; as Request::data
 constexpr int kMostReadsOut = 16;         // in flight at once, of a queue pair
 constexpr size_t kMostLinkBlob = 16384;
 
-// What the two ends of a link tell each other before it is there.
+// Facts that the two ends of a link exchange before it exists.
 struct LinkBlob {
   static constexpr const char* kRecord = "list of ports";
   uint8_t reads = kMostReadsOut;  // that may be in flight to this end, of a queue pair
@@ -163,7 +163,7 @@ void IbOneSidedLink::take(size_t rail, const VerbsCompletion& completion) {
   const auto lane = std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& each) {
     return each.qp.number() == completion.qp && each.rail == rail;
   });
-  // What a dead link or queue pair gives back.
+  // A dead link or queue pair still gives back completions.
   if (lane == lanes_.end() || error_) return;
   if (!lane->alive) return take_last(*lane, completion);
   const IbWorkId id = decode_work(completion.id);

@@ -29,7 +29,7 @@ struct IbOneSidedRail {
   IbCompletions asked, arrivals;
 };
 
-// What a peer reports of one of its windows.
+// A peer's report of one of its windows.
 struct IbRemoteWindow {
   uint64_t address = 0, bytes = 0;
   std::vector<uint32_t> keys;  // by the peer's port; empty: not for RDMA
@@ -73,7 +73,7 @@ class IbOneSidedLink {
   uint32_t most_bytes() const;  // of one move
   // Pieces that a move of so many bytes is cut into, for all queue pairs to carry a part of it.
   uint32_t split() const { return o_.settings.split ? uint32_t(lanes_.size()) : 1; }
-  // What is written to the peer has to be read back before a signal may say so.
+  // Writes to the peer must be read back before a signal may announce them.
   bool flushes() const { return peer_flushes_; }
 
   // --- moves ---
@@ -121,7 +121,7 @@ class IbOneSidedLink {
   void forget(uint64_t number) { windows_.erase(number); }
 
   // --- what happens ---
-  // Of one of this link's queue pairs.
+  // A completion of one of this link's queue pairs.
   void take(size_t rail, const base::drivers::VerbsCompletion& completion);
   void look_at_ports(bool& down);
   // The adapter's queue no longer responds. True: this was not known before.
@@ -179,7 +179,7 @@ class IbOneSidedLink {
   Status hear_lanes_lost(const IbMessage& message);
   Lane& signal_lane();
   Lane& next_lane();
-  // What is ordered must wait until what died has been posted again.
+  // Ordered requests must wait until the lost ones have been posted again.
   bool held_back() const { return unsettled() || !again_.empty(); }
   void lose(const std::function<bool(const Lane&)>& these, Error why);
   void take_last(Lane& lane, const base::drivers::VerbsCompletion& completion);

@@ -37,9 +37,9 @@ class IbOneSided {
   IbOneSidedLink* link(int peer);  // null: none
   const std::map<int, std::unique_ptr<IbOneSidedLink>>& links() const { return links_; }
 
-  // Peers may read and write this memory as window `number`. What they are told of it, with the
-  // reason where it cannot be registered. `pages`: what is registered, whole pages around the
-  // window.
+  // Lets peers read and write this memory as window `number`. Returns what they are told of it,
+  // with the reason where it cannot be registered. `pages`: what is registered, whole pages around
+  // the window.
   struct Range {
     uint8_t* address = nullptr;
     uint64_t bytes = 0;

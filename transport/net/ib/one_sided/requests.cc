@@ -1,4 +1,4 @@
-// What a one-sided link posts: writes, reads, signals, and the reads behind writes.
+// Requests that a one-sided link posts: writes, reads, signals, and the reads behind writes.
 #include <algorithm>
 
 #include "transport/net/ib/one_sided/link.h"
@@ -49,7 +49,7 @@ Result<bool> IbOneSidedLink::write(const IbRemoteWindow& window, const Move& mov
 Result<bool> IbOneSidedLink::post_write(const Target& target, const Move& move,
                                         const uint8_t* data) {
   const bool inlined = move.memory == nullptr;
-  // What nobody waits for goes where the signals go, and so do signals.
+  // Signals, and writes that nobody waits for, all use the signal lane.
   Lane& lane = inlined || move.signal >= 0 ? signal_lane() : next_lane();
   const bool apart = move.signal >= 0 && move.bytes > lane.large_bytes;
   const uint32_t count = apart ? 2 : 1;

@@ -36,7 +36,7 @@ inline const char* first_missing_of(std::initializer_list<NeededCall> all) {
   return nullptr;
 }
 
-// What fits into an older version's int.
+// Whether a number of bytes fits into an older version's int.
 template <class Size>
 bool fits(size_t bytes) {
   return bytes <= size_t(std::numeric_limits<Size>::max());

@@ -21,7 +21,7 @@ struct NetPluginDevice {
 inline constexpr size_t kNetPluginOldMessage = 1u << 30, kNetPluginOldSum = 512u << 20;
 inline constexpr size_t kNetPluginMostName = 64;
 
-// What begins both of a library's structures.
+// The common beginning of both of a library's structures.
 class PluginStart {
  public:
   virtual ~PluginStart() = default;

@@ -16,7 +16,7 @@ struct NetPlugin10 {
 };
 static_assert(sizeof(NetPlugin10) == 20 * 8);
 
-// What versions 6 to 10 share.
+// The part that versions 6 to 10 share.
 template <class Facts, class Calls>
 struct CollNetPluginUpTo10 {
   const char* name;

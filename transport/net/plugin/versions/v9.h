@@ -4,7 +4,7 @@
 
 namespace collctl::transport {
 
-// What versions 7 to 9 share, but for the sizes.
+// The part that versions 7 to 9 share, but for the sizes.
 template <class Register, class Message>
 struct NetPluginCallsUpTo9 {
   NetPluginCode (*accept)(void* listener, void** connection, void** offload);
