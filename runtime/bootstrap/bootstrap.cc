@@ -136,7 +136,7 @@ std::unique_ptr<transport::FdExchange> Bootstrap::fd_sender() const {
   class Sender : public transport::FdExchange {
    public:
     explicit Sender(const State& state) : state_(state) {}
-    // What it reads does not change once the ranks have joined.
+    // The state read here does not change once the ranks have joined.
     Status send_fd(int peer, uint64_t tag, int fd, Deadline deadline) override {
       const auto& to = state_.roster.members[size_t(peer)].fd_socket;
       COLL_TRY_IN(state_.fd_socket->send(peer, to, tag, fd, deadline),

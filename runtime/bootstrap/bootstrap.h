@@ -65,8 +65,8 @@ class Bootstrap : public transport::FdExchange {
     Interface interface;  // where this rank listens
     std::string host;     // shown in errors
     Deadline deadline = Deadline::after_seconds(60);
-    // What this rank was started for, in lines "name\tvalue". Where ranks differ, joining fails on
-    // all of them with code usage, naming the first rank that differs from rank 0.
+    // The task that this rank was started for, in lines "name\tvalue". Where ranks differ, joining
+    // fails on all of them with code usage, naming the first rank that differs from rank 0.
     std::string task{};
     // Cancels joining, for a reason that the other ranks are told; null: cannot be cancelled.
     std::shared_ptr<base::Cancel> cancel{};

@@ -12,7 +12,7 @@ using namespace boot;
 
 namespace {
 
-// What every rank learns of every other.
+// One rank's facts that every other rank learns.
 struct TableEntry {
   static constexpr const char* kRecord = "entry in the table of ranks";
   Roster::Member member;

@@ -55,7 +55,7 @@ int address_rank(const InterfaceFact& fact) {
   return (fact.address.is_link_local() ? 2 : 0) + (fact.address.family() == AF_INET ? 0 : 1);
 }
 
-// Of the facts that pass, each interface once with its best address, in the machine's order.
+// Interfaces of the facts that pass, each once with its best address, in the machine's order.
 template <class Passes>
 std::vector<Interface> take(const std::vector<InterfaceFact>& facts, const InterfaceFilter& filter,
                             Passes passes) {

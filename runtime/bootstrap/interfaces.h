@@ -46,10 +46,10 @@ Result<Interface> bootstrap_interface(const std::string& names, const std::strin
 // unavailable.
 Result<std::vector<Address>> own_addresses();
 
-// What sockets carry data over: `first`, the bootstrap's, and those of `matching` (as
-// find_interfaces has them) that others can be reached by as well: of its family, neither loopback
-// nor link-local. Where the user has named none, only what the rules take on purpose: ib*, or the
-// root's subnet; of the rest nobody knows where it leads.
+// Interfaces for the sockets' data: `first`, the bootstrap's, and those of `matching` (as
+// find_interfaces has them) that others can reach as well: of its family, neither loopback nor
+// link-local. Where the user has named none, only what the rules take on purpose: ib*, or the
+// root's subnet; the others may lead anywhere.
 std::vector<Interface> data_interfaces(const std::vector<Interface>& matching,
                                        const Interface& first, bool named, const Address& root);
 

@@ -78,7 +78,7 @@ Status Bootstrap::State::Joining::check_in() {
   base::Session session;
   auto connected = base::auth_connect(at, root().secret, encoded(c), deadline(), {},
                                       off == nullptr ? nullptr : off->word(), &session);
-  // Who lacks descriptors can still decline: with those that its start gives back.
+  // A rank short of file descriptors can still decline: its failed start has freed some for that.
   if (s_.options.checks_in && (connected || connected.error().code != ErrorCode::unavailable))
     s_.options.checks_in();
   if (connected) {
@@ -239,8 +239,8 @@ Result<std::unique_ptr<Bootstrap>> Bootstrap::join(const Options& options) {
     (void)made->finish(options.deadline.earlier(Deadline::after_seconds(kPartSeconds)));
     return std::move(same.error());
   }
-  // Own reasons come without the name that the others are told. What this rank could not reach
-  // explains why others wait until they cancel.
+  // This rank's own reason comes without the rank's name, which is added for the others. A peer
+  // that this rank could not reach explains why others wait until they cancel.
   const auto why = options.cancel ? options.cancel->why() : std::nullopt;
   return why && !base::says_broken_way(joined.error()) ? *why : joined.error();
 }

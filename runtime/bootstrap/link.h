@@ -1,5 +1,5 @@
 // DataLink: one data connection between two ranks, moving whole frames (tag, length, body, MAC)
-// without waiting. What is sent is borrowed until sending() is false. Used by the rank's thread
+// without waiting. Frames to send are borrowed until sending() is false. Used by the rank's thread
 // only. Internal to the bootstrap.
 #pragma once
 #include <string>

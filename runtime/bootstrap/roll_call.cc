@@ -10,7 +10,7 @@ namespace {
 enum class Kind : uint32_t { hello, card, answer };
 
 constexpr uint32_t kRollTag = 0x57000000;
-// What was sent before the deadline may still be in flight.
+// A card sent before the deadline may still be in flight.
 constexpr int64_t kLateMs = 50;
 constexpr double kAnswerSeconds = 5;
 constexpr uint32_t kMostCardBytes = 1 << 24;
@@ -34,7 +34,7 @@ bool is_late(const Error& error) {
   return error.code == ErrorCode::deadline;
 }
 
-// What rank 0 has collected: who is missing, or all cards.
+// Rank 0's result: the missing ranks, or all cards.
 Bytes answer_of(std::span<const int32_t> missing, const std::vector<Bytes>& cards) {
   ByteWriter w;
   w.put(uint32_t(missing.size()));

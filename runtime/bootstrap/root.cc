@@ -64,7 +64,7 @@ void BootstrapRoot::State::run() {
     }
     if (!stop) turn();
   }
-  // What a rank of this very process has said before it stopped us still reaches the others.
+  // Messages that a rank of this very process sent before it stopped us still reach the others.
   for (const auto& line : lines)
     if (phase != Phase::failed && line && line->fd) read_line(*line);
 }

@@ -1,4 +1,4 @@
-// What a Bootstrap is made of. Internal to the bootstrap; everything here belongs to the rank's
+// The parts of a Bootstrap. Internal to the bootstrap; everything here belongs to the rank's
 // thread, but for the service, which locks for itself. Parts know those above them.
 #pragma once
 #include "runtime/bootstrap/bootstrap.h"

@@ -71,7 +71,7 @@ Status Waiting::drive(const Links& links, Deadline deadline, const std::string& 
     for (const DataLink* link : links)
       if (link->events() != 0) fds.push_back({link->fd(), link->events(), 0});
     mailbox_.add_interest(fds, awaited_sender);
-    // Of both a yield: the rank's service thread is on this core, too.
+    // Patience's spin is a yield here, too: the rank's service thread is on this core.
     int ready = 0;
     while (ready == 0 && patience.next(now_ns()) != Next::sleep && !deadline.passed()) {
       base::yield_thread();

@@ -1,8 +1,8 @@
-// What travels between ranks and roots, and the shapes it travels along. Internal to the bootstrap.
-// Every connection opens with a greeting (base/auth), which says who connects and why; the lines
-// to a root, between roots and between ring neighbours then carry small frames (type, length,
-// payload, MAC). Pure functions and values, except FrameReader and send_frame, which move bytes
-// without waiting.
+// Messages between ranks and roots, and the shapes they travel along. Internal to the bootstrap.
+// Every connection opens with a greeting (base/auth), which says who connects and why; the lines to
+// a root, between roots and between ring neighbours then carry small frames (type, length, payload,
+// MAC). Pure functions and values, except FrameReader and send_frame, which move bytes without
+// waiting.
 #pragma once
 #include <deque>
 #include <optional>
@@ -108,7 +108,7 @@ struct Leaders {  // what the first root tells the others: the first rank of eac
 };
 void fields(Record& io, Leaders& record);
 
-// What is told of an error: long texts are cut, contexts are folded into the message.
+// The part of an error that is sent: long texts are cut, contexts are folded into the message.
 Error brief_error(const Error& error);
 inline Bytes encode_brief(const Error& error) {
   return base::encode_error(brief_error(error));
@@ -118,8 +118,8 @@ using base::decode_error;
 inline constexpr const char* kChanged =
     "what it sent was changed on the way (something between the hosts interferes)";
 // A connection after its handshake, each of whose frames ends with a MAC under the session's key:
-// over the direction, the frame's number and its bytes. What somebody on the way changes, drops,
-// doubles or swaps is noticed.
+// over the direction, the frame's number and its bytes. Frames that an attacker on the path
+// changes, drops, repeats or swaps are noticed.
 using Mac = std::array<uint8_t, 16>;
 class SealedFd {
  public:

@@ -32,8 +32,8 @@ Blame::Waiting Blame::waiting(bool all_wait) const {
   return w;
 }
 
-// What the peer said: whom it waits for, and its calls. Where they differ from this rank's, that is
-// the error.
+// `answer`: whom the peer waits for, and its calls. Calls that differ from this rank's are the
+// error.
 bool Blame::called_otherwise(Error& mine, int peer, ByteView answer) const {
   ByteReader r(answer);
   (void)r.get<int32_t>();
@@ -44,8 +44,8 @@ bool Blame::called_otherwise(Error& mine, int peer, ByteView answer) const {
   return true;
 }
 
-// Of a head that waits for its network, and so for it knows not whom: a rank that does not wait.
-// Where all do, it is the network.
+// A head waits for its network, so it cannot name a rank: blames a rank that does not wait. Where
+// all wait, the network is the cause.
 void Blame::find_silent(Error& mine) const {
   const Deadline told = Deadline::after_ms(window_ms(o_.op_timeout_s));
   int silent = -1;
@@ -87,7 +87,7 @@ std::optional<Error> Blame::unreached() const {
 void Blame::find(Error& mine, bool all_wait) const {
   const std::unique_lock lock(*o_.bootstrap_mutex, std::try_to_lock);
   if (!lock || mine.rank < 0 || mine.rank >= int(o_.peers.size())) return;
-  // Whoever is waited for, that is why.
+  // An unreachable peer is the cause, whichever rank is waited for.
   if (auto why = unreached()) {
     why->message += "; " + mine.message;
     mine = std::move(*why);

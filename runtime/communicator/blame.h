@@ -1,11 +1,11 @@
-// Who is to blame for a deadline. When one rank stands still, all others run into their deadlines
-// within moments of each other, and most of them wait for a rank that is itself waiting. So a rank
-// whose deadline passed tells its neighbours that it waits, and looks whether the one it waits for
-// says the same. If not, that one is the cause, and this rank announces it; if so, it leaves the
-// announcement to whoever is nearer to the cause. Ranks that wait for each other may have called
-// different operations: each tells what it called, and that is then the error. Heads of a network
-// that reduces wait for it and not for a rank: there all ranks tell all others, and who does not is
-// the cause.
+// Blame: finds the rank that caused a deadline. When one rank stands still, all others run into
+// their deadlines within moments of each other, and most of them wait for a rank that is itself
+// waiting. So a rank whose deadline passed tells its neighbours that it waits, and looks whether
+// the one it waits for says the same. If not, that one is the cause, and this rank announces it; if
+// so, it leaves the announcement to a rank nearer to the cause. Ranks that wait for each other may
+// have called different operations: each tells what it called, and that is then the error. Heads of
+// a network that reduces wait for it and not for a rank: there all ranks tell all others, and a
+// rank that does not is the cause.
 //
 // Threads: find() is the thread's whose submission failed, once in a communicator's life. Owns
 // nothing: all that its options name outlives it.

@@ -29,7 +29,7 @@ constexpr uint64_t kBankBytes = 256 << 10;
 constexpr int kBanks = 2;
 constexpr int kPairings = 64;  // exchanges of nothing that are timed as one
 constexpr int kMostRepeats = 60, kLeastRepeats = 6, kLeastAlone = 3;
-// Of small pieces, more than they have places.
+// The most repeats for small pieces, more than the places they use in turn.
 constexpr int kMostOfSize = 96;
 // A side that others kept off its core for longer, and for a larger share, measured them as well.
 constexpr int64_t kOffCoreNs = 5'000;
@@ -73,7 +73,7 @@ class Exchange {
     return true;
   }
 
-  // What `times` exchanges of `bytes` took this side; nothing: the time is up. Both sides call it.
+  // Times `times` exchanges of `bytes` for this side; nothing: the time is up. Both sides call it.
   std::optional<Run> run(int me, uint64_t bytes, int times) {
     if (!arrive(me)) return {};  // both are there
     const int64_t on_core = on_core_ns(), start = base::machine_ns();

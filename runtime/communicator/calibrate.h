@@ -27,7 +27,7 @@ Status keep_calibration(const Calibration& c, const base::Processors& processors
 // That it could be kept: else it is not worth the time of every job.
 Status try_to_keep(const base::Processors& processors);
 
-// Of windows between GPUs, by window_signature().
+// Calibrations of windows between GPUs, by window_signature().
 KeptWindows kept_windows(const std::string& signature);
 Status keep_windows(const GpuCalibration& c, const std::string& signature);
 Status try_to_keep_windows(const std::string& signature);

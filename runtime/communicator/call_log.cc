@@ -8,7 +8,7 @@
 
 namespace collctl::runtime {
 
-// What does not matter to a collective is 0 in it.
+// Fields that do not matter to a collective are 0 in it.
 bool CallLog::Call::same(const Call& other) const {
   return count == other.count && root == other.root && collective == other.collective &&
          type == other.type && op == other.op;
@@ -39,7 +39,7 @@ void CallLog::note(const Operation& op) {
     if (has_op(op.collective)) call.op = op.op;
     if (has_root(op.collective)) call.root = op.root;
   }
-  // Whoever sees one of the new words also sees that the slot was begun.
+  // A reader that sees one of the new words also sees that the slot was begun.
   const uint64_t number = noted_.load(std::memory_order_relaxed);
   const auto words = std::bit_cast<std::array<uint64_t, 2>>(call);
   Slot& slot = slots_[number % kKept];

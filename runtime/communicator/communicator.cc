@@ -210,7 +210,7 @@ Status Communicator::set_choices(const std::string& algo, const std::string& pro
 }
 
 Status Communicator::async_error() const {
-  // What kernels reported just now, before the watching thread has seen it.
+  // Kernels may have reported an error just now, before the watching thread has seen it.
   if (state_->gpu != nullptr && state_->gpu->kernel_reported()) COLL_TRY(state_->gpu->settle());
   return state_->errors.status();
 }

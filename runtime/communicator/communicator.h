@@ -38,12 +38,12 @@ struct InitTimes {  // seconds
   double device = 0;  // opening the GPU, at the same time as the bootstrap
 };
 
-// What a rank does at this moment.
+// Activity of a rank at this moment.
 struct Activity {
   uint64_t calls = 0;  // so far; a send and a receive are one each
   std::string last;    // the last of them, in words
   bool busy = false;   // something is in flight
-  // Who waits (each channel by itself) and for whom; on a GPU those that have waited for long.
+  // Waiting channels (each by itself) and their peers; on a GPU those that have waited for long.
   std::vector<kernels::WaitLog::Now> waits;
   // In a kernel made for windows, which does not say: the ranks that have not begun what it is in.
   std::optional<kernels::WindowWait> window;
@@ -73,14 +73,14 @@ class Communicator {
   ~Communicator();
 
   // As ncclCommSplit: the ranks that say one colour become a communicator of their own, numbered in
-  // the order of their keys, then of their ranks here. Who says a negative colour takes part in the
-  // call and gets null. Collective; first waits for what was started. The two share nothing: an
+  // the order of their keys, then of their ranks here. A rank with a negative colour takes part in
+  // the call and gets null. Collective; first waits for what was started. The two share nothing: an
   // error of one is none of the other's, they may work at the same time and go in any order. The
   // new one has this one's options; its own errors number its ranks anew (in_numbers_of,
   // members.h), those of this call as here. Errors: deadline, lost, interrupted: a rank did not
   // come, and this communicator has ended; anything else is the group's alone.
   Result<std::unique_ptr<Communicator>> split(int colour, int key, Deadline deadline);
-  // Of one that was split off: its ranks' numbers there. Else CommOptions::members.
+  // Its ranks' numbers in the communicator that it was split from. Else CommOptions::members.
   const std::vector<int>& members() const;
 
   int rank() const;
@@ -107,8 +107,8 @@ class Communicator {
   Status set_choices(const std::string& algo, const std::string& proto, int channels);
 
   Activity activity() const;  // any thread
-  // With CommOptions::count_waits. Of a GPU rank: nothing is in flight, or it is counted in part.
-  // Error: the GPU's.
+  // With CommOptions::count_waits. On a GPU rank, operations in flight are counted in part. Error:
+  // the GPU's.
   Result<WaitSums> wait_sums() const;
   Status async_error() const;  // the first error of this communicator, or ok
   // Called with the first error, in the thread that meets it: for what must end with this one.

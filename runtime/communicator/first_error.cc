@@ -28,7 +28,7 @@ void FirstError::fail(const Error& error, bool announce) {
     // A peer has found this rank gone before it could say why.
     const bool misheard = announce && first_ && first_->rank == rank_ &&
                           base::only_says_closed(*first_) && !base::only_says_closed(error);
-    // What breaks or comes late elsewhere may have its reason here.
+    // A break or delay elsewhere may have its reason here.
     const bool explains = first_ && base::says_cannot_reach(error) && follows(*first_) &&
                           !base::says_broken_way(*first_);
     if (first_) announce = false;

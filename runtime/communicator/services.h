@@ -1,5 +1,5 @@
-// What a communicator lends to what is built on it, besides its calls: one-sided operations need
-// its bootstrap, its networks and what transports are made with.
+// Services that a communicator lends to what is built on it, besides its calls: one-sided
+// operations need its bootstrap, its networks and what transports are made with.
 //
 // Threads: the communicator's, one at a time. Owns nothing; the communicator outlives it.
 #pragma once

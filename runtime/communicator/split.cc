@@ -33,7 +33,7 @@ Result<std::vector<SplitCard>> decode_cards(const std::vector<Bytes>& blobs) {
   return cards;
 }
 
-// Of the split with this number: its own for each group.
+// The secret of the split with this number: its own for each group.
 base::Secret secret_of(const base::Secret& parent, uint32_t number, int colour) {
   const std::string word = "collctl split 1";
   const Bytes which = ByteWriter().put(number).put(int32_t(colour)).take();

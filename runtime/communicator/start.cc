@@ -28,7 +28,7 @@ bool wants_version() {
          !base::log_enabled(base::LogLevel::warn, base::Subsystem::init);
 }
 
-// What the rank's network carries: its RDMA ports together, or the interfaces that sockets use.
+// The bandwidth of the rank's network: its RDMA ports together, or the interfaces of its sockets.
 void describe_rate(const transport::NetPresence& networks, std::span<const Interface> interfaces,
                    RankFacts& facts) {
   double gbps = 0;
@@ -57,7 +57,7 @@ void describe_rate(const transport::NetPresence& networks, std::span<const Inter
   add_network(facts, name, gbps, sockets);
 }
 
-// Of two interfaces in one subnet the routes prefer one, unless a rule goes by the source address.
+// Routes prefer one of two interfaces in a subnet, unless a rule goes by the source address.
 void warn_of_routes(const std::vector<Interface>& all) {
   for (size_t i = 1; i < all.size(); ++i)
     for (size_t j = 0; j < i; ++j) {
@@ -140,7 +140,7 @@ Status Communicator::Start::start_proxy(const std::vector<Interface>& matching) 
   p.secret = id_.secret;
   p.abort_word = s_.errors.abort_word();
   p.on_error = [&s = s_](const Error& error) {
-    // Whoever has found the fault may already be gone, and is not the one to blame.
+    // The peer that found the fault may already be gone, and is not the one to blame.
     if (base::only_says_closed(error)) s.errors.wait_for_reason(error);
     s.errors.fail(error, true);
   };

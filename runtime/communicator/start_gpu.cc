@@ -1,4 +1,4 @@
-// What is different about the start of GPU ranks: their shape, their window, their executor.
+// The start of GPU ranks, where it differs: their shape, their window, their executor.
 #include <algorithm>
 
 #include "base/format.h"
@@ -16,7 +16,7 @@
 namespace collctl::runtime {
 namespace {
 
-// Of the verbs' window algorithms; which collectives they are the planner knows.
+// Whether the window algorithms by verbs serve this; the planner knows their collectives.
 bool verbs_serve(Collective collective, kernels::AlgorithmId, kernels::Protocol protocol, DataType,
                  RedOp, int nranks, uint64_t) {
   return collective != Collective::send_recv && protocol == kernels::Protocol::simple && nranks > 1;
@@ -217,8 +217,8 @@ TornStoreOptions Communicator::Start::lines_of_links(const std::vector<Edge>& ed
   return o;
 }
 
-// What is kept counts. On machines that the model has no table of the first job measures, where
-// that can be kept: else every job would.
+// A stored measurement counts. On machines that the model has no table of, the first job measures,
+// where the result can be stored: else every job would.
 Status Communicator::Start::calibrate_windows() {
   CommShape& shape = s_.shape;
   const bool pinned = shape.pinned_window;

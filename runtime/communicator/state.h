@@ -1,9 +1,9 @@
-// What a communicator holds, and how its operations run; a Stream and a Group see it. Private to
+// State of a communicator, and how its operations run; a Stream and a Group see it. Private to
 // runtime/communicator.
 //
 // Threads: the members are the communicator's thread's, but for those that lock for themselves
 // (errors, turns, calls) and what a submission uses while it has its turn. Members are destroyed
-// from the last to the first: who reports to another stands below it.
+// from the last to the first: a member that reports to another stands below it.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -59,7 +59,7 @@ struct Communicator::State {
 
   TunerPlugin tuner_plugin;            // its `calls` null: none
   std::unique_ptr<PluginTuner> tuner;  // shape.tuner
-  // What the ranks have found their tuners to answer alike (TunedChoice::question).
+  // Questions to which all ranks' tuners gave the same answer (TunedChoice::question).
   std::unordered_set<uint64_t> tuned_alike;
   mutable std::mutex tuned_mutex;  // of tuned_alike: who starts looks, who has the turn adds
 
@@ -121,8 +121,8 @@ struct Communicator::State {
   // Plans and starts; in this thread when nothing is in flight and it may.
   Status submit(std::span<const Operation> operations, const std::shared_ptr<Stream::State>& stream,
                 bool blocking);
-  // Of one that is as the last, when nothing of what submit() would find has changed, and nobody
-  // wants to read of it: its plan. Else null.
+  // The plan of an operation that is as the last, when nothing that submit() would find has
+  // changed, and nobody wants to read of it. Else null.
   CachedPlan* repeats(const Operation& operation) const;
   Status repeat(const Operation& operation, CachedPlan& entry);
   // The plan for these; completes and places them.

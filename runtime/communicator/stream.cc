@@ -22,8 +22,8 @@ void Stream::State::work() {
     // Ended by push() or stop(); the deadline only bounds one sleep.
     base::wait_for(changed, lock, Deadline::after_seconds(60),
                    [&] { return stopping || !queue.empty(); });
-    // What was numbered must have its turn, or those behind it would wait for ever; after an error
-    // or abort it ends at once.
+    // A numbered submission must have its turn, or those behind it would wait for ever; after an
+    // error or abort it ends at once.
     if (queue.empty()) {
       if (stopping) return;
       continue;
@@ -89,7 +89,7 @@ Status Stream::State::gpu_ready() const {
   return communicator->errors.status();
 }
 
-// What cannot be recorded or replayed here is missed by the other ranks, as in submit_to_gpu.
+// An operation not recorded or replayed here is missed by the other ranks, as in submit_to_gpu.
 Status Stream::State::or_missed(Status status) const {
   if (status || status.error().code == ErrorCode::usage) return status;
   Error& e = status.error();

@@ -1,6 +1,6 @@
-// What a Stream holds: CPU ranks a queue and one worker, GPU ranks the GPU's own queue. Private to
-// runtime/communicator. Threads: push, wait and stop are the thread's that uses the communicator,
-// work() is the worker; what they share is guarded.
+// State of a Stream: CPU ranks have a queue and one worker, GPU ranks the GPU's own queue. Private
+// to runtime/communicator. Threads: push, wait and stop are the thread's that uses the
+// communicator, work() is the worker; what they share is guarded.
 #pragma once
 #include <condition_variable>
 #include <deque>

@@ -82,7 +82,7 @@ Status Communicator::State::ready(const Plan& plan, uint64_t first_op, bool& wir
   return {};
 }
 
-// Of a wait that ended because of another's.
+// Notes a wait that ended because of another one.
 void Communicator::State::note_wait(int awaited) {
   if (auto why = blame->cannot_reach()) errors.fail(*why, true);
   errors.note_awaited(awaited);

@@ -71,7 +71,7 @@ Status Communicator::State::submit_to_gpu(CachedPlan& entry, uint64_t first_op,
     if (e.rank < 0) e.rank = rank;
     if (e.host.empty()) e.host = peers[size_t(e.rank)].host;
     lost_once_running(e, first_op);
-    // What could not be queued here is missed by the other ranks. Misuse is queued nowhere.
+    // Other ranks miss an operation that could not be queued here. Misuse is queued nowhere.
     if (launched.error().code != ErrorCode::usage) errors.fail(launched.error(), true);
     return launched;
   }

@@ -1,4 +1,4 @@
-// What a tuner says is the same on all ranks, or an error: ranks that chose differently would wait
+// Tuners must answer the same on all ranks, else an error: ranks that chose differently would wait
 // for one another. Each has a plugin of its own, with files of its host, so they compare what each
 // was told, once for each shape of an operation, in its turn and before its links.
 #include <algorithm>

@@ -23,7 +23,7 @@ class Turns {
   bool idle() const {
     return done_.load(std::memory_order_acquire) == issued_.load(std::memory_order_relaxed);
   }
-  // Of a submission that runs here at once, because all is idle.
+  // Around a submission that runs here at once, because all is idle.
   void begin_here() { issue(); }
   void end_here() {
     done_.store(issued_.load(std::memory_order_relaxed), std::memory_order_release);
@@ -35,7 +35,7 @@ class Turns {
   // Until nothing in flight may use the bootstrap, whose calls are one thread's at a time.
   Status wait_until_connected(Deadline deadline);
 
-  // Of the thread that runs the submission.
+  // Called by the thread that runs the submission.
   void wait_for(uint64_t number);
   void connected();
   void end(uint64_t number);

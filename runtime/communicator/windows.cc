@@ -26,14 +26,14 @@ Result<std::vector<WindowPointer>> Communicator::register_windows(
   if (windows) return windows;
   if (s.user_windows->in_step() && !ends_the_communicator(windows.error())) return windows;
   if (windows.error().rank < 0) windows.error().rank = s.rank;
-  // What another rank has found out is nearer to the cause.
+  // An error that another rank has found is nearer to the cause.
   s.errors.fail(windows.error(), true);
   return Error(s.errors.status().error());
 }
 
 Status Communicator::deregister_windows(std::span<const WindowPointer> windows, Deadline deadline) {
   State& s = *state_;
-  // What failed has ended, so that windows are given back after an error, too.
+  // Failed operations have ended: no drain, so windows are given back after an error, too.
   if (s.gpu == nullptr || s.errors.status()) COLL_TRY_IN(s.drain(deadline), "deregister windows");
   s.plans.forget();
   return s.user_windows->deregister_windows(windows);

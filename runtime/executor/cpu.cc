@@ -173,7 +173,7 @@ Status CpuExecutor::run(Plan& plan, uint64_t first_op_count) {
   return ok ? Status() : outcome();
 }
 
-// What small operations are: their time is mostly what is done beside them.
+// The path of small operations: most of their time is overhead.
 Status CpuExecutor::run_one(kernels::Work& work, uint64_t op_count) {
   Channel& c = channels_.empty() || wire_.proxied() ? channel(0) : *channels_.front();
   work.op_count = op_count;

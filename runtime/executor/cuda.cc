@@ -105,7 +105,7 @@ Error CudaExecutor::device_error(Error error) const {
   return std::move(error).within(format("rank {}", options_.rank));
 }
 
-// Of a device that has worked: it is lost, whatever the driver calls it.
+// An error of a device that has worked: it is lost, whatever the driver calls it.
 Error CudaExecutor::broken(Error error) const {
   if (error.code == ErrorCode::unavailable) error.code = ErrorCode::lost;
   return device_error(std::move(error));
@@ -189,8 +189,8 @@ uint64_t CudaExecutor::verbs_chunk(const Work& work) const {
   return bytes / kernels::element_size(work.type);
 }
 
-// Operations run one after the other, so a channel's works share it. What is too small by now stays
-// where kernels and graphs have it: all of it is less than the largest once more.
+// Operations run one after the other, so a channel's works share it. A piece that became too small
+// stays where kernels and graphs have it: all such pieces together are less than the largest.
 Result<void*> CudaExecutor::scratch(uint16_t channel, uint64_t bytes) {
   DevicePieces::Piece& piece = scratch_[channel];
   if (piece.bytes < bytes) {
@@ -251,7 +251,7 @@ Status CudaExecutor::await_room(uint64_t kernels) {
   return room ? Status() : broken(std::move(room.error()));
 }
 
-// What is queued on `stream` from now on follows all that was launched before.
+// Work queued on `stream` from now on follows all that was launched before.
 Status CudaExecutor::take_turn(const DeviceStream& stream) {
   if (last_ == &stream) return {};
   if (last_ != nullptr) {

@@ -31,8 +31,8 @@
 
 namespace collctl::runtime {
 
-// What the GPU needs to run a plan: the plan's works with addresses of the device, and how they are
-// grouped into launches.
+// A plan in the form that the GPU needs: the plan's works with addresses of the device, and how
+// they are grouped into launches.
 struct CudaPlan {
   struct Launch {
     bool window = false;
@@ -63,8 +63,8 @@ class CudaExecutor {
     ProxyEngine* proxy = nullptr;
     // Where users' windows are mapped: read at direct launches between them.
     const kernels::FlatRange* flat = nullptr;
-    // What went wrong on the GPU: the error of a report as of CpuExecutor, or of the device. From
-    // the watching thread or one that waits; may be called more than once.
+    // Gets errors on the GPU: the error of a report as of CpuExecutor, or of the device. From the
+    // watching thread or one that waits; may be called more than once.
     std::function<void(Error)> on_failure;
   };
   static Result<std::unique_ptr<CudaExecutor>> make(Wire& wire, Options options);
@@ -108,11 +108,11 @@ class CudaExecutor {
   uint64_t device_bytes() const { return pieces_->bytes(); }
 
   bool in_flight() const;  // as the watching thread last saw it; any thread
-  // What kernels wait for now: those that have waited for some milliseconds, which is how long this
+  // Current waits of kernels: those that have lasted some milliseconds, which is how long this
   // looks. Kernels made for windows do not say. Any thread.
   std::vector<kernels::WaitLog::Now> waits() const;
-  // Of those: the ranks that have not begun the operation that this one is in. Looks for a sixth of
-  // a second, so that ranks that are a little late are not told. Any thread.
+  // In kernels made for windows: the ranks that have not begun the current operation. Looks for a
+  // sixth of a second, so that ranks that are a little late are not told. Any thread.
   std::optional<kernels::WindowWait> window_wait();
   // With count_waits, of peer r at [r]; and how many blocks waited side by side, at most. The
   // thread that uses the communicator; what is in flight may be counted in part.

@@ -1,6 +1,6 @@
-// What kernels of a communicator read in device memory besides the caller's buffers: the tables of
-// fifos, each with this end's own step, ring orders and pair steps; and how it gets there. Private
-// to the CUDA executor, which holds its lock around every call.
+// Tables that kernels of a communicator read in device memory besides the caller's buffers: fifos,
+// each with this end's own step, ring orders and pair steps; and how they get there. Private to the
+// CUDA executor, which holds its lock around every call.
 //
 // All of it is written in stream order: the executor puts launches of all streams in one order, so
 // what is queued on the next stream overwrites nothing that an earlier kernel still reads.
@@ -81,7 +81,7 @@ class LinkTables {
   }
   // By channel, tables in host memory; the fifos lie on the device. Until the next update.
   const kernels::ChannelLinks* host_table() const { return host_table_.data(); }
-  // What every fifo of a protocol has; 0 where there is none.
+  // The slot bytes that every fifo of a protocol has at least; 0 where there is none.
   uint32_t least_slot_bytes(kernels::Protocol protocol) const {
     return least_slot_bytes_[size_t(protocol)];
   }
@@ -96,7 +96,7 @@ class LinkTables {
   struct Fresh {
     std::vector<kernels::Fifo> fifos;
     std::vector<kernels::Fifo**> places;
-    // Of each the counter that lies in this rank's own memory: what the peer moves.
+    // Each fifo's counter in this rank's own memory: the peer moves it.
     std::vector<const uint64_t*> counters;
   };
   void collect(bool sends, const kernels::ChannelLinks& host, Channel& channel, Fresh& fresh) const;

@@ -1,4 +1,4 @@
-// What happens after the launch: waiting for the GPU, and the thread that looks after it.
+// After the launch: waiting for the GPU, and the thread that looks after it.
 #include <algorithm>
 #include <array>
 #include <bit>

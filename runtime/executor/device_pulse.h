@@ -17,8 +17,8 @@ namespace collctl::runtime {
 class DevicePulse {
  public:
   static Result<std::unique_ptr<DevicePulse>> make(const transport::DevicePointer& device);
-  // Memory of this GPU, or pinned memory. What is beyond kMostBytes in all is left out: an
-  // operation uses the first channels, which are added first.
+  // Memory of this GPU, or pinned memory. Bytes beyond kMostBytes in all are left out: an operation
+  // uses the first channels, which are added first.
   void add(const void* at, uint64_t bytes);
   // Takes the previous answer, if it has arrived, and asks again. True: something
   // differs. Errors: the driver's.

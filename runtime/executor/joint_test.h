@@ -1,4 +1,4 @@
-// What kernels of all ranks try out together at start-up: steps that all ranks take, or none.
+// Tests of kernels by all ranks together at start-up: steps that all ranks take, or none.
 // Start-up's thread.
 #pragma once
 #include <algorithm>

@@ -55,7 +55,7 @@ class TornStoreTest : public JointTest {
       COLL_ASSIGN(auto reader, DeviceStream::make(o_.device));
       readers_.push_back(std::move(reader));
     }
-    // What goes into this GPU's own memory, for the network, is soon done: one stream is enough.
+    // Writes to this GPU's own memory, for the network, are soon done: one stream is enough.
     const size_t direct = o_.writes.size() - sends_.size();
     for (size_t i = 0; i < direct + (sends_.empty() ? 0 : 1); ++i) {
       COLL_ASSIGN(auto writer, DeviceStream::make(o_.device));

@@ -23,7 +23,7 @@ Result<WindowLook> WindowLook::make(const transport::DevicePointer& device) {
 
 bool WindowLook::read(std::span<const MemoryRead> list) {
   const auto copied = [&]() -> Status {
-    // What did not come in time the last time must not arrive over this.
+    // A copy that was late the last time must not arrive over this.
     COLL_TRY(stream_.synchronize(Deadline::after_ns(kCopyLimitNs)));
     uint64_t at = 0;
     for (const MemoryRead& one : list) {

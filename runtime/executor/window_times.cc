@@ -156,7 +156,7 @@ class TimesTest : public JointTest {
     return keep_least_by([&] { return graph->launch(stream_.get()); }, launches, least);
   }
 
-  // What `launches` take each, when they follow as many others, which wait for the other rank.
+  // The time of each of `launches` that follow as many others, which wait for the other rank.
   template <class Queue>
   Status keep_least_by(const Queue& queue, int launches, double& least) {
     for (int i = 0; i < kTimes; ++i) {

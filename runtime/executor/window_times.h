@@ -1,4 +1,4 @@
-// What window kernels take between two GPUs of a job, the first rank's and the last one's (in two
+// Times of window kernels between two GPUs of a job, the first rank's and the last one's (in two
 // sockets they are the furthest apart): all-reduces of two sizes by each kernel, on streams, with
 // nothing else there. Start-up's thread, all ranks together; some milliseconds, of which slow paths
 // take the most.

@@ -50,7 +50,7 @@ bool has_partners(const PlannedOp& op) {
   return kernels::algorithm(op.algorithm).over == Over::partners;
 }
 
-// Of a channel: both ways, each once.
+// Edges of a channel: both ways, each once.
 std::vector<Edge> neighbour_edges(int rank, int channel, const ChannelShape& shape) {
   std::set<Edge> edges;
   const auto& ring = shape.ring;

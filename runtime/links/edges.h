@@ -20,7 +20,7 @@ constexpr uint32_t kPlanLinks = 1;        // of a plan's first use
 std::vector<Edge> collective_edges(int rank, const CommShape& shape, const Choices& choices,
                                    bool gpu, bool has_reducers);
 
-// What a plan may need besides those.
+// Further links that a plan may need.
 bool needs_links(const Plan& plan, int nranks, bool gpu);
 struct PlanEdges {
   std::vector<Edge> collective;
@@ -30,13 +30,13 @@ PlanEdges plan_edges(const Plan& plan, const CommShape& shape, bool gpu);
 
 // Neighbours in a ring or tree of their channel: the only links that LL128 goes over.
 bool are_neighbours(int rank, const Edge& edge, const CommShape& shape);
-// Of these the rank's links that stand for all others where LL128's lines are tested: first those
-// inside hosts, each pair of ranks once; then those between hosts, of all channels that are no
-// repetition, and of so few at a time that not too many end at one GPU. As many lists on every
-// rank, and each link in the same at both ends.
+// The rank's links between neighbours that stand for all others where LL128's lines are tested:
+// first those inside hosts, each pair of ranks once; then those between hosts, of all channels that
+// are no repetition, and of so few at a time that not too many end at one GPU. As many lists on
+// every rank, and each link in the same at both ends.
 std::vector<std::vector<Edge>> line_tests(int rank, const CommShape& shape,
                                           const HostGroups& hosts);
-// Who sends an edge's data for its sender (PXN), as that and its receiver have it.
+// The rank that sends an edge's data for its sender (PXN); sender and receiver agree on it.
 RelayChoice relay_of(int rank, const Edge& edge, const CommShape& shape);
 // The network device of this rank's end of an edge: of the ring or tree that it belongs to, else
 // one near the GPU. Its name is empty where the node is not known.

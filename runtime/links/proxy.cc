@@ -21,8 +21,7 @@ constexpr int64_t kAbortLookNs =
     50'000'000;                   // a sleeping block thread looks at its abort word so often
 constexpr int kFinishTries = 20;  // while another thread is in the middle of driving, or links move
 
-// What this thread knew of an engine's moves when it last looked: it missed nothing while the count
-// is the same.
+// This thread's last look at an engine's moves: it missed nothing while the count is the same.
 struct Seen {
   const void* engine = nullptr;
   uint32_t moves = 0;
@@ -183,7 +182,7 @@ bool ProxyEngine::assist(const kernels::Fifo* awaited) {
   s.note_moves();
   const std::unique_lock lock(s.driver, std::try_to_lock);
   if (!lock) {
-    // Who drives may wait for this very core.
+    // The driving thread may wait for this very core.
     base::yield_thread();
     return false;
   }
@@ -199,8 +198,8 @@ void ProxyEngine::assist_sleep(int64_t until_ns) {
   const Deadline until = Deadline::at_ns(until_ns).earlier(Deadline::after_ns(kAbortLookNs));
   std::unique_lock lock(s.driver, std::try_to_lock);
   if (!lock) {
-    // Who drives announces what it moves, and once more when it stops. It may have stopped by now:
-    // hence the count, which the futex compares.
+    // The driving thread announces what it moves, and once more when it stops. It may have stopped
+    // by now: hence the count, which the futex compares.
     std::atomic_ref<uint32_t>(s.sleepers).fetch_add(1, std::memory_order_seq_cst);
     base::futex_wait(&s.moves, t_seen.moves, until);
     std::atomic_ref<uint32_t>(s.sleepers).fetch_sub(1, std::memory_order_relaxed);

@@ -1,8 +1,8 @@
 // The proxy engine: one per communicator. It moves the links that need the host (NET), and owns the
 // listener where peers' network connections arrive (NetAcceptor).
 //
-// Who drives: a block thread that waits calls assist() in its wait loop and assist_sleep() instead
-// of sleeping on the fifo; then it moves the links itself and no other thread is in the path of a
+// Driving: a block thread that waits calls assist() in its wait loop and assist_sleep() instead of
+// sleeping on the fifo; then it moves the links itself and no other thread is in the path of a
 // message. While block threads do so the engine's own thread keeps off; it takes over when none did
 // for kHandsOffNs, or at once when it is told that something is left, and sleeps in poll on the
 // links' descriptors and the bell when there is nothing to do. One thread drives at a time.

@@ -21,7 +21,7 @@ struct ProxyEngine::State {
   Options options;
   base::Fd bell, control;  // bell: blocks and helper threads; control: for the thread itself
 
-  // Who holds `driver` moves the links and owns what stands below it.
+  // The holder of `driver` moves the links and owns what stands below it.
   std::mutex driver;
   std::vector<Driven> links;
   bool armed = false;

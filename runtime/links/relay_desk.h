@@ -1,11 +1,11 @@
-// PXN: ranks of one node that send through each other's GPUs. Who has data for a network device
+// PXN: ranks of one node that send through each other's GPUs. A rank with data for a network device
 // beside another rank's GPU asks that rank, by a Unix socket that both have from the start on
 // (RelayLines). There a thread, the desk, makes the memory that the data is written to and the link
 // that sends it; that rank's application has no part in it, and its proxy moves the link.
 //
-// A link is made in two steps, between which its two ends exchange what they need to know:
-// `open` answers with the network's description for the receiver; `connect`, with the receiver's,
-// answers with the memory's for the sender. What is asked for is bounded by channels and ranks.
+// A link is made in two steps, between which its two ends exchange what they need to know: `open`
+// answers with the network's description for the receiver; `connect`, with the receiver's, answers
+// with the memory's for the sender. Requests are bounded by channels and ranks.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -29,7 +29,7 @@ namespace collctl::runtime {
 // sender, the receiver's rank; between it and the receiver, the sender's.
 inline constexpr uint32_t kRelayPurpose = 1u << 16;
 
-// What a link carries: with a relay its slots are the same at all three.
+// Sets a link's slots: with a relay they are the same at all three ranks.
 void set_geometry(transport::LinkSpec& spec, const Settings& settings, bool ll128);
 
 enum class RelayCall : uint32_t { open = 1, connect = 2, ping = 3 };
@@ -48,7 +48,7 @@ class RelayLines {
       : peers_(peers), abort_word_(abort_word) {}
 
   void add(int relay, base::Fd line) { lines_[relay] = std::move(line); }
-  // What each relay answers to its requests, in their order; all work at the same time. An error
+  // The answers of each relay to its requests, in their order; all work at the same time. An error
   // names the relay that is gone, or does not answer.
   using Requests = std::map<int, std::vector<RelayRequest>>;
   using Answers = std::map<int, std::vector<Result<Bytes>>>;
@@ -82,7 +82,7 @@ class RelayDesk {
   static Result<std::unique_ptr<RelayDesk>> start(Options options, std::map<int, base::Fd>&& lines);
   ~RelayDesk();  // ends the thread and takes the links from the proxy
 
-  // Of the links that it has made, this end's.
+  // This end's infos of the links that it has made.
   std::vector<LinkInfo> infos() const;
   void each(const std::function<void(const Edge&, const transport::Link&)>& look) const;
   bool has_links() const { return has_links_.load(std::memory_order_acquire); }

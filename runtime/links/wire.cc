@@ -85,7 +85,7 @@ std::string Wire::why(const Edge& edge) const {
 }
 
 bool Wire::wants_ll128(const Pending& p) const {
-  // What a relay sends goes over a network.
+  // A relay sends over a network.
   const std::string_view row = p.part == Part::whole ? transport::transports()[p.row].name : "net";
   if (options_.network_ll128 ? row == "shm" : row == "net") return false;
   return !options_.wants_ll128 || options_.wants_ll128(p.edge);
@@ -323,8 +323,8 @@ Status Wire::connect(std::span<const Edge> edges, uint32_t purpose, Deadline dea
     add_pending(e, pending);
   }
   Status connected = connect_all(pending, purpose, deadline);
-  // What was offered stays until the links are closed: a peer that is about to take it when this
-  // rank fails would else find it gone, and report that instead of this rank's reason.
+  // Offers stay until the links are closed: a peer that is about to take one when this rank fails
+  // would else find it gone, and report that instead of this rank's reason.
   if (!connected)
     for (Pending& p : pending)
       if (p.endpoint) offers_.push_back(std::move(p.endpoint));

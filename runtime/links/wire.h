@@ -4,7 +4,7 @@
 // Called by the communicator at start-up (ring and tree, all ranks together) and by whoever
 // executes a submission (first use of a point-to-point link, both ends together); one thread at a
 // time, and never while work runs. Both ends must ask for the same edges between them in the same
-// order of calls. What one end cannot make (a full /dev/shm) both ends make by the next transport.
+// order of calls. If one end fails (full /dev/shm), both ends use the next transport.
 #pragma once
 #include <functional>
 #include <map>
@@ -27,7 +27,7 @@
 
 namespace collctl::runtime {
 
-// Who is to send an edge's data for its sender (PXN).
+// The rank that is to send an edge's data for its sender (PXN).
 struct RelayChoice {
   int by = -1;               // -1: nobody
   bool asked = false;        // by name: going without is an error
@@ -89,7 +89,7 @@ class Wire {
   uint64_t carrying_ns(int peer) const;  // of all links to it, as Link::carrying_ns
   // The interface of this end, where sockets are spread over several; else empty.
   std::string interface_of(const Edge& edge) const;
-  // What is wrong with the links of a peer as far as this end can see, for an error; may be empty.
+  // The fault of a peer's links as far as this end can see, for an error; may be empty.
   std::string condition(int peer) const;
   // A peer to which nothing passes any more, as far as this end can see (Link::unacknowledged_s).
   struct Unreached {
@@ -98,8 +98,8 @@ class Wire {
     std::string interface = {};  // as of interface_of()
   };
   std::optional<Unreached> unreached() const;
-  // Of a relay that has not taken what this rank gave it: the rank that it sends to when it is
-  // there and answers, else itself; none: it holds nothing of this rank's.
+  // The rank behind a relay that has not taken this rank's data: the rank that it sends to when it
+  // is there and answers, else the relay itself; none: it holds nothing of this rank's.
   std::optional<int> behind_relay(int relay, Deadline deadline);
   // Why an edge did not get its first transport; the first such edge's reason, empty when all did.
   const std::string& fallback() const { return fallback_; }

@@ -17,7 +17,7 @@ inline std::string edge_text(const Edge& e) {
   return format("channel {} of rank {} -> rank {}", e.channel, e.from, e.to);
 }
 
-// What this rank has to do for an edge.
+// This rank's part in an edge.
 enum class WirePart : uint8_t {
   whole,   // it has no relay
   source,  // another rank's GPU sends its data

@@ -11,7 +11,7 @@ namespace collctl::runtime {
 namespace {
 
 using Part = WirePart;
-// Of the messages that pass the descriptors of relays' lines.
+// Tag of the messages that pass the descriptors of relays' lines.
 constexpr uint64_t kRelayLineTag = 0x50584e;
 
 // How long a relay may take: whoever waits for this rank meanwhile is to hear from it whose fault
@@ -52,7 +52,7 @@ Status Wire::open_relays(const std::set<int>& relays, const std::set<int>& asker
   return {};
 }
 
-// Of a round's sources: their relays make ready, and describe the network's end.
+// For a round's sources: their relays make ready, and describe the network's end.
 Status Wire::open_at_relays(std::span<Pending* const> round, Deadline deadline) {
   RelayLines::Requests requests;
   std::map<int, std::vector<Pending*>> edges;

@@ -104,7 +104,7 @@ Status OneSidedNetwork::failure_of(int rank) {
 
 Status OneSidedNetwork::post(Connection& connection, const Outgoing& what) {
   connection.out.push_back(what);
-  // What fits goes out at once, without the other thread; the rest is the other thread's.
+  // Bytes that fit go out at once, without the other thread; it sends the rest.
   if (connection.out.size() == 1) {
     if (Status sent = send(connection); !sent) {
       end(connection, sent.error());

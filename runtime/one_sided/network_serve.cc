@@ -102,7 +102,7 @@ Result<uint64_t> OneSidedNetwork::read_body(Connection& c) const {
   return got;
 }
 
-// What is sent next of the first outgoing body, `sent` bytes of which have gone.
+// The next bytes of the first outgoing body, `sent` bytes of which have gone.
 Result<iovec> OneSidedNetwork::body_from(Connection& c, uint64_t sent) const {
   const Outgoing& out = c.out.front();
   const uint64_t left = out.head.bytes - sent;

@@ -107,7 +107,7 @@ Status OneSided::check(const WindowPlace& place, uint64_t bytes) const {
 // the error. Waited for once of each peer.
 Error OneSided::named(Error error, int peer, Deadline deadline) {
   if (error.code == ErrorCode::lost) {
-    // What failed here is the cause, whatever the others make of it.
+    // A failure here is the cause, whatever the other ranks report.
     if (network_ != nullptr)
       if (Status here = network_->failure_of(communicator_.rank()); !here)
         return std::move(here.error());
@@ -126,8 +126,7 @@ Status OneSided::move(void* to, const void* from, uint64_t bytes, Deadline deadl
   return copy_by(stream_, to, from, bytes, deadline);
 }
 
-// What fails is this rank's, whoever was to have the data; where operations run, it is lost by
-// that.
+// An error is this rank's, not the receiver's; operations already run, so unavailable becomes lost.
 Status OneSided::copy_by(const transport::DeviceStream& stream, void* to, const void* from,
                          uint64_t bytes, Deadline deadline) const {
   Status copied = stream.copy(to, from, bytes);

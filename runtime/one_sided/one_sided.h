@@ -8,7 +8,7 @@
 // Order: a signal arrives after everything this rank has put to the same peer before it; a rank
 // that has waited for the signal sees that data. Puts to different peers, and puts without a
 // signal, are ordered by barrier() only, after which all puts of all ranks are in place; after
-// flush() this rank's puts to one peer are. Of concurrent puts to the same bytes either may remain.
+// flush() this rank's puts to one peer are. Concurrent puts to the same bytes: either may remain.
 // Threads: one at a time, the communicator's. Buffers: may be used again when the call returns.
 // Errors: usage for misuse (beyond the window, not shared, no such rank or signal), deadline naming
 // the rank waited for, lost. After deadline or lost the peer cannot be used any more.

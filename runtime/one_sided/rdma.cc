@@ -75,7 +75,7 @@ void OneSidedRdma::serve() {
                                         [](const auto& each) { return each.second->fails_over(); });
     ib_->arm_came();
     if (owes || sleepers_ > 0) ib_->arm_asked();
-    // What came before the queues were armed makes no event.
+    // Completions from before the queues were armed raise no event.
     if (ib_->step()) {
       changed_.notify_all();
       continue;
@@ -256,7 +256,7 @@ Status OneSidedRdma::signal(int peer, int signal) {
   const Lock lock(mutex_);
   COLL_ASSIGN(Link* const link, open_link(peer));
   COLL_TRY(link->signal(signal));
-  // What has found no room is the service's, which has to be asked to look.
+  // The service sends signals that found no room, and has to be asked to look.
   if (link->owes_signals()) base::ring_bell(bell_.get());
   return {};
 }

@@ -3,8 +3,8 @@
 // over sockets (network.h) where a link or a window cannot use RDMA.
 //
 // Data goes from the caller's buffer where that lies in a shared window of this rank, else through
-// memory of our own that adapters know. What may use a caller's memory has ended when a call
-// returns, with an error as well.
+// memory of our own that adapters know. A call returns only when nothing uses the caller's memory
+// any more, with an error as well.
 // Threads: as OneSidedNetwork. A mutex guards all; the thread sleeps without it.
 #pragma once
 #include <condition_variable>

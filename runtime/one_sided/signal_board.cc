@@ -68,7 +68,7 @@ void SignalBoard::close() {
   if (!boards_.empty()) lines_ = nullptr;
   boards_.clear();
   if (memory_ == nullptr) return;
-  // What fails here has failed with the communicator already, which says so.
+  // A failure here follows one of the communicator, which reports it.
   if (window_ != nullptr && window_->valid())
     static_cast<void>(communicator_->deregister_windows({&window_, 1}, Deadline::after_seconds(5)));
   window_.reset();
@@ -123,7 +123,7 @@ Result<bool> SignalBoard::wait(int source, int signal, uint64_t times, Deadline 
       continue;
     }
     if (Status well = alive(); !well) {
-      // What came before it counts.
+      // Signals from before the failure count.
       if (pending(source, signal) >= times) break;
       return std::move(well.error());
     }

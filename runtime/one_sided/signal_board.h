@@ -50,7 +50,7 @@ class SignalBoard {
   // The window that boards lie in, the same number on all ranks; 0: none.
   uint64_t number() const { return window_ != nullptr ? window_->number() : 0; }
 
-  // At a peer that reaches(). Whoever sees the signal sees everything this rank did before.
+  // At a peer that reaches(). A rank that sees the signal sees everything this rank did before.
   Status raise_at(int peer, int signal);
   // A signal from `source` that arrived over the network, `times` times. Any thread.
   void raise_here(int source, int signal, uint64_t times = 1);

@@ -1,7 +1,7 @@
-// What was measured of a machine, for the models of time, which count with constants where nothing
-// was: of its cores (cost.h), and of its GPUs' window kernels (gpu_cost.h). How it is told, kept
-// and read. Measured by runtime/communicator/calibrate.h and runtime/executor/window_times.h. Pure.
-// Threads: values.
+// Calibration: measurements of a machine for the models of time, which use constants where nothing
+// was measured: of its cores (cost.h), and of its GPUs' window kernels (gpu_cost.h). How it is
+// told, kept and read. Measured by runtime/communicator/calibrate.h and
+// runtime/executor/window_times.h. Pure. Threads: values.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the planner chooses from: the candidates for one collective, each with its predicted time.
+// Candidates for one collective, for the planner to choose from, each with its predicted time.
 // Internal to the planner (planner.h): pure, the same on all ranks.
 #pragma once
 #include <functional>
@@ -37,10 +37,10 @@ Result<Chosen> tuned(const Operation& op, const CommShape& shape, const Choices&
                      bool registered, const Chosen& own, const std::vector<PlanCandidate>& all,
                      const CandidatesOf& candidates_of);
 
-// What `plan` shows, and what a run is held against. `by_window_kernel`: of GPUs.
+// The expectation that `plan` shows and a run is compared with. `by_window_kernel`: of GPUs.
 Expected expected_of(const Prediction& time, bool by_window_kernel, const CommShape& shape);
 
-// What the kernels run: a barrier is an all-reduce.
+// The collective that the kernels run: a barrier is an all-reduce.
 inline Collective executed(Collective c) {
   return c == Collective::barrier ? Collective::all_reduce : c;
 }
@@ -55,7 +55,7 @@ inline bool joins_blocks(kernels::AlgorithmId id) {
 // Empty, or why there is no room for its sums: it is for small operations.
 std::string scratch_refusal(const kernels::AlgorithmRow& row, const Operation& op, int nranks);
 
-// What a step of an algorithm over partners costs that adds: its source is read twice.
+// The cost factor of a step over partners that adds: its source is read twice.
 inline constexpr double kReadTwice = 1.2;
 
 // Pipelines (chains and trees) cut the part so that all levels work at once: the bytes of a chunk
@@ -67,18 +67,18 @@ int messages_in_turn(const kernels::AlgorithmRow& row, Collective collective, in
 // reduce round a ring), of trees. 0: it is none.
 int pipeline_depth(const kernels::AlgorithmRow& row, Collective collective, const CommShape& shape);
 bool is_tree(kernels::AlgorithmId algorithm);
-// Of a tree: levels below the root, or below the network.
+// Levels of a tree below the root, or below the network.
 int levels_of(kernels::AlgorithmId algorithm, const CommShape& shape);
-// Of `wanted` those that the network has groups for; at least one.
+// The number of channels, at most `wanted`, that the network has groups for; at least one.
 int network_channels(const CommShape& shape, int wanted);
 
-// Of messages and all that is made of them: bytes of a chunk, alike at both ends.
+// Bytes of a chunk of messages, and of all that is made of messages, alike at both ends.
 uint64_t link_chunk_bytes(const CommShape& shape, kernels::Protocol protocol,
                           uint64_t message_bytes);
-// Of Work.
+// Work::mark: messages of at least 2^mark bytes are lent; 0: none.
 uint8_t lends_from(const CommShape& shape);
 
-// Of GPU ranks.
+// The candidates for GPU ranks.
 std::vector<PlanCandidate> gpu_candidates(const Operation& op, const CommShape& shape,
                                           const Choices& choices);
 // The reasons why what `choices` names cannot be used.

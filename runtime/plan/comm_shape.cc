@@ -8,8 +8,8 @@ namespace collctl::runtime {
 namespace {
 
 constexpr int kMostDefaultChannels = 4;
-// Of the links between all ranks of a host together, as an all-to-all makes them. Their memory is
-// taken when they are made, and not only what is used of it.
+// The most bytes of all links between all ranks of a host, as an all-to-all makes them. Their
+// memory is taken when they are made, and not only what is used of it.
 constexpr uint64_t kLinkBytesOfHost = uint64_t(4) << 30;
 constexpr uint32_t kLeastFittedSlot = 1024;
 // Each message of a network costs a call and a credit (two ranks over loopback sockets, all-reduce

@@ -1,6 +1,6 @@
-// What the planner knows of a communicator of CPU ranks, from the facts of all ranks. Pure; every
-// rank comes to the same but for its own places. Called at start-up of a communicator, and by
-// `plan` for a job that does not run. Threads: any.
+// The planner's view of a communicator of CPU ranks, from the facts of all ranks. Pure; every rank
+// comes to the same but for its own places. Called at start-up of a communicator, and by `plan` for
+// a job that does not run. Threads: any.
 #pragma once
 #include <span>
 
@@ -16,7 +16,7 @@ namespace collctl::runtime {
 CommShape make_shape(int rank, std::span<const RankFacts> all_facts, const HostGroups& hosts,
                      const Settings& settings);
 
-// Of rank 0 of a job on `nodes` such machines with `ranks` ranks each, bound to nothing.
+// The shape at rank 0 of a job on `nodes` such machines with `ranks` ranks each, bound to nothing.
 CommShape hypothetical_shape(const base::Processors& processors, int nodes, int ranks,
                              const Settings& settings, const Calibration& calibration = {});
 

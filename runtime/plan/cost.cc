@@ -42,8 +42,8 @@ constexpr const char* kTurnsText = "turns of ranks that share cores";
 // 1 MiB, 1040 at 8 MiB).
 constexpr double kLentHopUs = 1.0, kLentGbps = 16, kLentFarGbps = 8;
 constexpr uint64_t kLentNearBytes = 512 << 10;
-// Of a root that copies alone where ranks share cores: in a window all of them work (4 ranks on 2
-// cores, gather of 512 KiB each: 250 us and 170).
+// The factor of a root that copies alone where ranks share cores: in a window all of them work (4
+// ranks on 2 cores, gather of 512 KiB each: 250 us and 170).
 constexpr double kLentRootAlone = 1.5;
 
 // Over memory that all ranks map, measured like the rest. An arrival is a line that changes hands
@@ -55,7 +55,7 @@ constexpr double kSecondArrivalUs = 0.15;
 constexpr double kReadPeer = 1.3, kOwn = 0.3;
 constexpr double kWindowGbps = 25.0;
 
-// What a calibration has measured goes before the constants, which are of a machine that is known.
+// A calibration goes before the constants, which are of a machine that is known.
 double line_us(const LocalLinks& local) {
   const int nearness = std::min<int>(local.farthest, kNearnessCount - 1);
   return local.line_us > 0 ? local.line_us : kLineUs[nearness];
@@ -213,7 +213,7 @@ Path path_of(const CostQuery& q, const CommShape& shape) {
     }
     case AlgorithmId::bruck:
     case AlgorithmId::halving:
-      // What has come in is read again to be sent on.
+      // Data that has arrived is read again to be sent on.
       return {double(kernels::Bruck::messages(shape.nranks)), detail::kReadTwice * (n - 1) * bytes};
     case AlgorithmId::collnet: {
       // Up the chain, through the network, down again; the network carries everything once each
@@ -234,8 +234,7 @@ Path path_of(const CostQuery& q, const CommShape& shape) {
   }
 }
 
-// What one rank's bytes have of the network: of a host whose ranks all send at the same time, a
-// share.
+// One rank's bandwidth of the network: a share of it, on a host whose ranks all send at once.
 WireCost network(const CostQuery& q, const CommShape& shape) {
   const NetworkPath& path = shape.path;
   WireCost wire{{kSocketHopUs, kSocketHopUs},

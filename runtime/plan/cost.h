@@ -1,6 +1,6 @@
-// What an operation would take on CPU ranks: a small model with a table of constants, used only to
-// compare algorithms and protocols with each other. Pure. All ranks must get the same answer,
-// so its inputs are the same on all ranks.
+// Predicted time of an operation on CPU ranks: a small model with a table of constants, used only
+// to compare algorithms and protocols with each other. Pure. All ranks must get the same answer, so
+// its inputs are the same on all ranks.
 //
 //   time = launch + hops x hop latency x crowding + bytes one rank moves / bandwidth x crowding
 //

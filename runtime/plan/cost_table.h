@@ -9,9 +9,9 @@
 
 namespace collctl::runtime {
 
-// What a hop goes over.
+// The kind of wire that a hop goes over.
 enum class HopKind : uint8_t { nvlink, pci, net };
-// Of GPUs, by compute capability x 10: below 80, below 90, below 100, above.
+// GPU generations, by compute capability x 10: below 80, below 90, below 100, above.
 enum class Generation : uint8_t { volta, ampere, hopper, blackwell };
 Generation generation_of(int sm);
 

@@ -27,7 +27,7 @@ double between_nodes(const base::Processors& processors) {
   return found.assumed.empty() ? found.gbps : 0;
 }
 
-// Of the ranks of one host, in their order.
+// The links of the ranks of one host, in their order.
 LocalLinks links_of(const std::vector<int32_t>& ranks, std::span<const CpuPlace> places) {
   LocalLinks links;
   std::map<std::pair<int, int>, int> crossings;  // ring edges from NUMA node to NUMA node
@@ -57,7 +57,7 @@ LocalLinks links_of(const std::vector<int32_t>& ranks, std::span<const CpuPlace>
   return links;
 }
 
-// What both must live with; 0 stands for unknown.
+// The lower limit of the two; 0 stands for unknown.
 template <class T>
 T lower(T a, T b) {
   return a == 0 ? b : b == 0 ? a : std::min(a, b);

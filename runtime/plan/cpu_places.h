@@ -34,7 +34,7 @@ struct CpuPlace {
 };
 static_assert(sizeof(CpuPlace) == 56);
 
-// Of a rank that may run on `allowed` processors.
+// The place of a rank that may run on `allowed` processors.
 CpuPlace cpu_place(const base::Processors& processors, std::span<const int> allowed);
 // Makes data from another rank safe to calculate with.
 void sanitize(CpuPlace& place);

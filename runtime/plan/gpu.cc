@@ -82,7 +82,7 @@ std::string refusal(const Operation& op, const CommShape& shape, const Algorithm
   return fifos_unavailable(*shape.model, query_of(op, shape, row.id, protocol));
 }
 
-// What a rank sends at a time, by all channels.
+// The bytes that a rank sends at a time, by all channels.
 uint64_t message_bytes(const Operation& op, const CommShape& shape, const AlgorithmRow& row) {
   const bool shares = row.id == AlgorithmId::ring && op.collective == Collective::all_reduce;
   return shares ? bytes_of(op) / uint64_t(shape.nranks) : bytes_of(op);

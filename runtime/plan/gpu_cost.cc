@@ -53,11 +53,11 @@ constexpr double kMovedLinesOfMoreGbps = 285, kAddedLinesOfMoreGbps = 270;
 // A rank's own block goes into place between the others', by store while the links are busy; lines
 // have it at hand, but for an all-to-all's, which is loaded (2 x H200: 1.9 us of 8 MiB).
 constexpr double kOwnBlockGbps = 4400;
-// What receivers of a broadcast hand on comes a second way (measured on 4 x H200).
+// Data that receivers of a broadcast hand on takes a second hop (measured on 4 x H200).
 constexpr double kHandedOnUs = 4, kHandedOnLinesUs = 1.5, kDealtRankUs = 0.15;
-// Through host memory (what is handed on took 5, but rings are faster there than their model says);
-// and what is left of the first bytes' rate where each of more ranks gives all others something of
-// its own (4 x H200).
+// Through host memory (handing on took 5, but rings are faster there than their model says); and
+// the share of the first bytes' rate that remains where each of more ranks gives all others
+// something of its own (4 x H200).
 constexpr double kPinnedHandedOnUs = 20, kPinnedOfMoreShare = 0.7;
 
 // Directly between users' windows (2 and 4 x H200): what is put beats slots from some MiB on; sums
@@ -92,7 +92,7 @@ double on_path(double gbps, const GpuPath& path) {
   return path.gbps == known ? gbps : std::min(gbps * path.gbps / known, path.gbps);
 }
 
-// What leaves a rank, or enters it, takes.
+// The time of the bytes that leave a rank, or enter it.
 double moved_us(const WindowRow& row, const GpuQuery& q, double bytes) {
   const bool adds = adds_up(q.collective);
   const bool of_more = q.nranks > 2 && q.collective != Collective::broadcast;
@@ -137,7 +137,7 @@ WindowRow window_row(AlgorithmId algorithm, Protocol protocol, const GpuPath& pa
   }
   row.rank_us *= double(*base) / row.base_us;
   row.base_us = double(*base);
-  // Of what the table calls the first bytes; the rest is faster as there.
+  // The measured rate is that of the table's first bytes; the rest is faster by the table's ratio.
   const double measured = double(path.measured.gbps[base - path.measured.base_us]);
   const double most = nranks <= 2   ? measured * row.gbps / row.first_gbps
                       : path.pinned ? path.gbps
@@ -159,7 +159,7 @@ Collective modelled(AlgorithmId algorithm, Collective collective) {
   return kernels::algorithm(algorithm).over == Over::partners ? Collective::send_recv : collective;
 }
 
-// What fifos reach of the bandwidth that the model gives NVLink: 303 of 360 GB/s (a broadcast by
+// The share of NVLink's bandwidth in the model that fifos reach: 303 of 360 GB/s (a broadcast by
 // ring, 2 x H200). Windows' kernels have what was measured, so this counts in comparing.
 constexpr double kNvlinkShare = 0.84;
 
@@ -180,9 +180,9 @@ constexpr double kHostFirstShare = 0.75, kHostFirstShareOfPeer = 0.62;
 // puts its lines together and takes them apart (2 x H200, sockets).
 constexpr uint64_t kStagedLlBytes = 4 << 10;
 constexpr double kStagedLlUs = 1;
-// What is read twice is hidden behind a network while all of it fits into the slots in flight (2 x
-// H200, sockets, us, ring and doubling: 256 KiB 175 and 150, 1 MiB 342 and 186, 4 MiB 600 and 550,
-// 16 MiB 1377 and 2357).
+// Reading twice is hidden behind a network while all data fits into the slots in flight (2 x H200,
+// sockets, us, ring and doubling: 256 KiB 175 and 150, 1 MiB 342 and 186, 4 MiB 600 and 550, 16 MiB
+// 1377 and 2357).
 constexpr uint64_t kHiddenByNetwork = 4 << 20;
 constexpr double kHostShareOfPeers = 0.82;  // of all bytes, where there is more than one peer
 constexpr double kHostFirstBytes = 8 << 20;
@@ -234,7 +234,7 @@ std::string window_signature(const ModelInput& input, bool pinned,
 
 void set_measured(GpuCalibration& c, size_t kernel, double small_us, double large_us) {
   const CalibratedKernel& of = kCalibratedKernels[kernel];
-  // Of two ranks both algorithms send what there is once.
+  // Between two ranks both algorithms send the data once.
   const double wire = wire_bytes_per_byte(of.protocol) / 1e3;
   const double us_per_byte = (large_us - small_us) / double(of.large - of.small);
   if (!(us_per_byte > 0)) return;
@@ -348,8 +348,8 @@ GpuPrediction predict_fifos(const ModelInput& input, const GpuQuery& q) {
     const double messages = detail::messages_in_turn(text, q.collective, q.nranks);
     const double each = latency - base;
     latency = base + messages * each;
-    // Of a rooted tree chunks follow one another, and an inner rank sends or takes in everything
-    // twice; of doubling each message waits for the one before.
+    // Chunks of a rooted tree follow one another, and an inner rank sends or takes in everything
+    // twice; each message of doubling waits for the one before.
     if (detail::joins_blocks(q.algorithm))
       moving *= detail::kReadTwice * std::min(input.channels, input.full_channels);  // by one
     else if (q.algorithm == AlgorithmId::rooted_tree)

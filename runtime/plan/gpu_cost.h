@@ -1,6 +1,6 @@
-// What a collective would take on GPU ranks, by everything that the planner may choose: the window
-// kernels by a table of what they were measured to take, all else by the model (model.h). Used to
-// compare, and to say what limits. Pure; all ranks get the same answer. Threads: any.
+// Predicted time of a collective on GPU ranks, by everything that the planner may choose: the
+// window kernels by a table of measured times, all else by the model (model.h). Used to compare,
+// and to say what limits. Pure; all ranks get the same answer. Threads: any.
 //
 // Where the machine at hand was measured (calibration.h), that counts instead of the table.
 //
@@ -27,11 +27,11 @@
 
 namespace collctl::runtime {
 
-// What windows go over.
+// The path that windows go over.
 struct GpuPath {
-  // Of a GPU, one way, as the search has it of all channels together: what was measured is scaled
-  // by its share of those machines' 360 GB/s (18 NVLinks), and is never more. For a pinned window
-  // what each GPU has through the host's memory, by its share of 48 GB/s (PCIe 5.0, 16 lanes).
+  // One GPU's bandwidth, one way, as the search has it of all channels: measured rates are scaled
+  // by its share of those machines' 360 GB/s (18 NVLinks), and it is never more. For a pinned
+  // window each GPU's through the host's memory, by its share of 48 GB/s (PCIe 5.0, 16 lanes).
   double gbps = 360;
   bool pcie = false;    // between some of the GPUs
   bool pinned = false;  // a window in host memory
@@ -60,7 +60,7 @@ struct GpuQuery {
 
 using GpuPrediction = Prediction;
 
-// Of an algorithm over windows.
+// Predicts an algorithm over windows.
 GpuPrediction predict_window_kernel(const GpuQuery& query);
 
 // Direct between users' windows; `algorithm` and `protocol` are ignored.

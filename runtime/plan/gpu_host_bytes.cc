@@ -1,4 +1,4 @@
-// What a host says of its GPUs, as bytes (gpu_shape.h).
+// A host's description of its GPUs, as bytes (gpu_shape.h).
 #include <algorithm>
 #include <numeric>
 

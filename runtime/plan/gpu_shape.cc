@@ -26,7 +26,7 @@ using topology::PathType;
 constexpr int kNvlinkPairChannels = 32, kLeastPairChannels = 2, kOtherPairChannels = 8;
 // Through the host's memory small blocks side by side hide what each waits for PCIe: 2 x H200, 256
 // KiB by 1, 8, 32 channels 57, 32, 24 us; all-to-all of 4 x H200, 4 MiB by 16, 21, 32 channels 214,
-// 205, 158 us. Of many ranks the links' memory counts.
+// 205, 158 us. With many ranks the links' memory counts.
 constexpr int kHostChannelsOfRanks = 128, kMostHostPairChannels = 32;
 // Over host memory and sockets one block waits more than it moves, so more than the search finds
 // (4 channels over host memory reach 26.5 of 29 GB/s on 2 x H200; 8 through sockets 15.2). A
@@ -87,7 +87,7 @@ std::shared_ptr<RankNics> nics_of(int rank, const HostGroups& hosts,
   return nics;
 }
 
-// Of the rank's host, by ranks of the job.
+// Pairs without P2P on the rank's host, by ranks of the job.
 std::vector<NoP2p> no_p2p_of(int rank, const HostGroups& hosts, std::span<const HostGpus> found) {
   std::vector<NoP2p> pairs;
   for (size_t h = 0; h < hosts.size(); ++h) {
@@ -110,7 +110,7 @@ std::string why_no_relay(const RankFacts& from, const RankFacts& by, const RankF
                                                                    : "";
 }
 
-// Those that concern the rank, by ranks of the job. Who relays must have what P2P takes.
+// Relayed links that concern the rank, by ranks of the job. A relay needs the same as P2P.
 std::vector<topology::RelayedLink> relayed_of(int rank, const Joined& joined,
                                               std::span<const RankFacts> all_facts) {
   std::vector<topology::RelayedLink> mine;
@@ -207,7 +207,7 @@ int channels_requested(const Settings& settings) {
   return std::max(channels, settings.min_channels);
 }
 
-// Of a machine of which nothing is known but its ranks.
+// The model's input for a machine of which only the ranks are known.
 ModelInput unknown_machine(std::span<const RankFacts> all_facts, const HostGroups& hosts,
                            int channels) {
   ModelInput input;
@@ -266,7 +266,7 @@ CommShape begun_shape(int rank, int nranks, const HostGroups& hosts, const Setti
   return shape;
 }
 
-// What the paths could bear; the test on them comes after.
+// Offers LL128 where the paths allow it; the test on them comes after.
 void offer_ll128(CommShape& shape) {
   const std::string rule = unavailable(*shape.model, kernels::AlgorithmId::ring, Protocol::ll128,
                                        kernels::Collective::all_reduce);
@@ -288,7 +288,7 @@ void fit_slots(CommShape& shape, const Settings& settings) {
   if (shape.model->ring.type_intra <= PathType::pxb) return;
   const uint64_t fits = kOfRank / shape.channels.size() / shape.slot_count / 4096 * 4096;
   slot = uint32_t(std::min<uint64_t>(slot, std::max(fits, kLeastSlot)));
-  // Of many channels none has much to carry by LL, and a container's /dev/shm may have only 64 MiB.
+  // Each of many channels carries little by LL, and a container's /dev/shm may have only 64 MiB.
   uint32_t& lines = shape.slot_bytes[int(Protocol::ll)];
   if (settings.plans_ll_slots) lines = std::min(lines, kHostLines);
 }
@@ -297,7 +297,7 @@ bool refuses_p2p(const Settings& settings) {
   return settings.p2p_disabled || settings.transport == "shm";
 }
 
-// What follows from the channels and the model.
+// Fills in the rest, from the channels and the model.
 void complete(CommShape& shape, const HostGroups& hosts, const Settings& settings) {
   shape.tree_depth = tree_depth(hosts, LocalTree::chain);
   shape.default_channels = int(shape.channels.size());

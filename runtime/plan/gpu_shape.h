@@ -1,5 +1,5 @@
-// What the planner knows of a communicator of GPU ranks: rings and trees from the topology search,
-// and the facts of its model of time.
+// The planner's view of a communicator of GPU ranks: rings and trees from the topology search, and
+// the facts of its model of time.
 //
 // The first rank of each host looks at its machine and describes the GPUs of the job there as nodes
 // of a cluster (describe_gpus); all ranks pass these blobs round, and every rank joins them to the
@@ -28,8 +28,8 @@ struct HostGpus {
   struct Part {
     topology::ClusterNode node;
     std::vector<int> ranks;  // of its GPUs: places among the job's ranks of this host
-    // What path and knobs say about network devices and GPU memory: for each of `ranks` the
-    // node's devices, in their order.
+    // Rules by path and knobs for network devices and GPU memory: for each of `ranks` the node's
+    // devices, in their order.
     std::vector<std::vector<transport::NicGdr>> gdr;
   };
   std::vector<Part> parts;
@@ -51,7 +51,7 @@ struct GpuSearch {
 // Pairs of a machine's GPUs without P2P, by the ranks of the graph. `paths` of base_paths. Pure.
 std::vector<NoP2p> no_p2p_pairs(const topology::Graph& machine, const topology::Paths& paths,
                                 const topology::Rules& rules);
-// What path and knobs say about network devices and GPU memory: for `ranks` of the graph, in their
+// Rules by path and knobs for network devices and GPU memory: for `ranks` of the graph, in their
 // order, the devices in the graph's. Where the place of a device on its machine is not known its
 // path says nothing, unless the user has set a limit. Pure.
 std::vector<std::vector<transport::NicGdr>> gdr_rules(const topology::Graph& graph,
@@ -89,8 +89,8 @@ void goes_through_host(CommShape& shape);
 // And what was measured of their windows.
 void count_with(CommShape& shape, const GpuCalibration& windows);
 
-// Of rank 0 of a job that does not run: as make_gpu_shape has it where GPUs share memory by
-// descriptor and the test of LL128 passes. Pure.
+// The shape at rank 0 of a job that does not run: as make_gpu_shape has it where GPUs share memory
+// by descriptor and the test of LL128 passes. Pure.
 struct HypotheticalGpus {
   const topology::Cluster& cluster;
   std::span<const int32_t> world;  // the job's rank of each of the cluster's

@@ -90,7 +90,7 @@ class Model {
     return row->hop_us[size_t(HopKind::net)] + device * (protocol_ == Protocol::simple ? 2 : 1);
   }
 
-  // What the host adds to every step of a ring that also uses the network.
+  // The time that the host adds to every step of a ring that also uses the network.
   double network_step_us() const {
     if (in_.nodes < 2) return 0;
     const bool amd = in_.cpu == CpuMaker::amd;
@@ -158,7 +158,7 @@ class Model {
                   in_.nodes == 1 ? "on one node" : "between these nodes");
   }
 
-  // What one channel of the search carries.
+  // The bandwidth of one channel of the search.
   double channel_gbps() const {
     if (in_.nodes == 1) return facts_.bw_intra;
     // Two nodes share both ways of their links in a tree, where others have several neighbours.
@@ -191,7 +191,7 @@ class Model {
       limit.at_most(cap, cap_words("ll128", cap));
     }
     limit_by_channels(limit);
-    // What every link carries, by what the operation is called: all-reduce sends everything twice.
+    // Converts link bandwidth to that of the operation: all-reduce sends everything twice.
     const double n = in_.ranks;
     if (is_all_reduce(collective_)) limit.gbps *= n / (2 * (n - 1));
     if (collective_ == Collective::all_gather || collective_ == Collective::reduce_scatter)

@@ -1,7 +1,7 @@
-// What a collective would take on GPU ranks, and what should be chosen: NCCL's model (time =
-// latency + bytes / bandwidth, by algorithm and protocol) from the facts of the nodes' channels.
-// Called by `plan`, and by the planner for GPU ranks; CPU ranks have cost.h. Pure; all ranks
-// get the same answer because all have the same facts. Threads: any.
+// Predicted time of a collective on GPU ranks, and the best choice: NCCL's model (time = latency +
+// bytes / bandwidth, by algorithm and protocol) from the facts of the nodes' channels. Called by
+// `plan`, and by the planner for GPU ranks; CPU ranks have cost.h. Pure; all ranks get the same
+// answer because all have the same facts. Threads: any.
 //
 //   ring   all-reduce 2(n-1) dependent steps, gather, reduce-scatter, broadcast and reduce n-1;
 //          steps that leave a node cost a network hop, the others one inside it
@@ -61,7 +61,7 @@ std::string unavailable(const ModelInput& input, kernels::AlgorithmId algorithm,
 Estimate estimate(const ModelInput& input, kernels::AlgorithmId algorithm,
                   kernels::Protocol protocol, kernels::Collective collective, uint64_t bytes);
 
-// Of at most `channels` as many as have enough to do for `bytes` (as in estimate), then as many
+// At most `channels`: as many as have enough to do for `bytes` (as in estimate), then as many
 // threads of each; all channels where they are `fixed`.
 struct Width {
   int channels = 1, threads = 0;

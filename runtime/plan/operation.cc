@@ -1,4 +1,4 @@
-// What an operation may be: the checks that return to the caller at once.
+// Checks of an operation's arguments that return to the caller at once.
 #include "runtime/plan/operation.h"
 
 #include <limits>

@@ -1,4 +1,4 @@
-// Plan: values only. What the planner decided for one submission: per channel the Work structs, and
+// Plan: values only. The planner's decision for one submission: per channel the Work structs, and
 // why. Made by the planner, run by an executor; the one who holds the plan owns what Work points
 // to, apart from the caller's buffers.
 #pragma once
@@ -35,7 +35,7 @@ struct LocalLinks {
   uint64_t cache_bytes = 0;  // of the last-level cache, a rank's share
   double memory_gbps = 0;    // of a NUMA node, 1e9 bytes/s
   double socket_gbps = 0;    // between two NUMA nodes, one direction
-  // Of a calibration (calibration.h), of the slowest host that has one.
+  // From a calibration (calibration.h), of the slowest host that has one.
   double line_us = 0;
   std::array<double, kCalibratedBytes.size()> window_gbps = {};
 };
@@ -69,7 +69,7 @@ using WindowServes = bool (*)(kernels::Collective, kernels::AlgorithmId, kernels
 using WindowDirect = bool (*)(kernels::Collective, kernels::DataType, kernels::RedOp, int nranks,
                               uint64_t bytes);
 
-// What is between the hosts of CPU ranks, or between ranks that use a network on one host.
+// The network between the hosts of CPU ranks, or between ranks of one host that use a network.
 struct NetworkPath {
   bool used = false;
   double gbps = 0;         // of the narrowest host, one direction, 1e9 bytes/s; 0: not known
@@ -79,8 +79,8 @@ struct NetworkPath {
   std::string words;       // "mlx5_0 of node03, 200 Gb/s"
 };
 
-// What the planner needs to know of the communicator. Pure data, and but for `rank` and the tree
-// places the same on every rank: all ranks must come to the same choice.
+// The planner's view of the communicator. Pure data, and but for `rank` and the tree places the
+// same on every rank: all ranks must come to the same choice.
 struct CommShape {
   int rank = 0, nranks = 1;
   std::vector<ChannelShape> channels;
@@ -114,7 +114,7 @@ struct CommShape {
   Tuner* tuner = nullptr;     // may change choices; null: none
 };
 
-// What an operation should take, to be held against what it took.
+// The expected time of an operation, to be compared with its real one.
 struct Expected {
   double us = 0;
   std::string limited_by;  // the link, or what else takes most of it

@@ -26,7 +26,7 @@ constexpr uint64_t kPartGrain = 16;  // elements: 16 bytes or more of every type
 constexpr uint64_t kBytesPerChannel = 512
                                       << 10;  // below it another channel costs more than it gives
 constexpr uint64_t kLeastPipelineChunk = 8 << 10;
-// Of Work::scratch, of an operation. A ring is the faster one long before.
+// Work::scratch of one operation, in all. A ring is faster long before that.
 constexpr uint64_t kMostScratch = 16 << 20;
 
 using detail::bytes_of;

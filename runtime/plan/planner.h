@@ -28,8 +28,8 @@ Status check_operation(const Operation& operation, int rank, int nranks);
 Result<Plan> make_plan(std::span<const Operation> operations, const CommShape& shape,
                        const Choices& choices);
 
-// What make_plan would choose for a collective, which needs no buffers for that. Usage error:
-// nothing that is allowed supports it.
+// The choice of make_plan for a collective, which needs no buffers for that. Usage error: nothing
+// that is allowed supports it.
 struct CollectiveChoice {
   kernels::AlgorithmId algorithm{};
   kernels::Protocol protocol{};

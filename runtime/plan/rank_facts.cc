@@ -208,7 +208,7 @@ int first_with_other_settings(std::span<const RankFacts> all_facts) {
 
 namespace {
 
-// Of one host, by the memory of a process or by shared memory.
+// Whether two ranks of one host share memory, by their process or by shared memory.
 bool share_memory(const transport::PeerInfo& a, const transport::PeerInfo& b,
                   const Settings& settings) {
   if (a.process_hash == b.process_hash && !settings.p2p_disabled) return true;
@@ -270,7 +270,7 @@ bool has_own_cores(std::span<const RankFacts> all_facts, const std::vector<int32
 int core_ranks(std::span<const RankFacts> all_facts, const std::vector<int32_t>& host, int rank) {
   const RankFacts& facts = all_facts[size_t(rank)];
   if (facts.core_ranks > 0) return facts.core_ranks;
-  // Who is bound to other cores (as mpirun binds) shares none, whatever was said.
+  // A rank bound to other cores (as mpirun binds) shares no core, whatever was said.
   const int told = facts.sharing_ranks > 0 ? facts.sharing_ranks : int(host.size());
   return std::max(1, std::min(told, reached_by(all_facts, host, rank)));
 }

@@ -36,7 +36,7 @@ struct RankFacts {
   uint8_t reserved;
   int32_t device_error;   // ErrorCode of a GPU that cannot be used, 0: it can
   char device_text[224];  // its bus, or why it cannot be used
-  // Of its plugin's CollNet, with kNetCollNet; else zero.
+  // Facts of its plugin's CollNet, with kNetCollNet; else zero.
   struct Reducer {
     uint64_t name_hash;   // of the plugin
     uint64_t serves;      // a set of transport::reduction_bit()

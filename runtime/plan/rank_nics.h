@@ -29,7 +29,7 @@ struct RankNics {
   // Ranks of this host that this one may ask to send for it (PXN), and those that may ask this one.
   std::set<int> relays, relayed_for;
 
-  // Of a message between this rank and `peer`.
+  // The link for a message between this rank and `peer`.
   topology::PairLink pair(int channel, bool sends, int peer) const {
     const auto& all = sends ? pairs_to : pairs_from;
     if (size_t(peer) >= all.size() || all[size_t(peer)].empty()) return {};

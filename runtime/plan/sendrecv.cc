@@ -63,7 +63,7 @@ constexpr Way kWays[] = {{Protocol::ll, By::fifos},          {Protocol::ll128, B
 // A power of two. A lent message costs a system call and its sender's wait until it was read.
 constexpr uint8_t kLendsFrom = 13;
 
-// Of a slot in use over NVLink: what is in flight in all channels must stay in the receiver's cache
+// The chunk of a slot over NVLink: data in flight in all channels must stay in the receiver's cache
 // until it is taken.
 constexpr uint64_t kNvlinkChunk = 128 << 10;
 // Through the host's memory, where the receiver reads one while the sender writes the next (2 x
@@ -152,7 +152,7 @@ bool have_ll128(int from, int to, const CommShape& shape) {
 }
 
 // Between GPUs that map each other's memory messages go through it: all blocks of a device move
-// one, where a fifo has one block at each end, and no links are made. Whoever names a number of
+// one, where a fifo has one block at each end, and no links are made. A user who sets a number of
 // channels gets fifos.
 bool window_has(Protocol protocol, uint64_t bytes, const CommShape& shape, const Choices& choices) {
   const bool have = shape.gpu_window || (shape.pinned_window && protocol == Protocol::simple);
@@ -365,7 +365,7 @@ Status detail::plan_messages(std::span<const Operation> messages, const CommShap
     COLL_TRY(check_self(schedule, shape.rank));
     const Way& way = kWays[key.first];
     const bool by_window = way.by == By::window;
-    // Of CPU ranks each channel takes its own time; a GPU's share what is between them.
+    // Each channel between CPU ranks takes its own time; a GPU's channels share the path.
     const uint64_t timed = shape.gpu ? schedule.whole : schedule.largest;
     const Prediction time = message_time(timed, way, shape);
     if (key.first != last)

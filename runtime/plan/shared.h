@@ -11,7 +11,7 @@ namespace collctl::runtime {
 Result<Plan> make_shared_plan(std::span<const Operation> operations, const CommShape& shape,
                               const Choices& choices);
 
-// What this rank reads and writes.
+// Bytes that this rank reads and writes.
 struct OperationBytes {
   uint64_t input = 0, output = 0;
 };

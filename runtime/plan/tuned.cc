@@ -106,7 +106,7 @@ std::string text_of(const PlainChoice& choice) {
                 choice.channels == 1 ? "" : "s");
 }
 
-// What the answer says that cannot be, in words; empty: all can be tried.
+// The impossible part of an answer, in words; empty: all can be tried.
 std::string nonsense_of(const TunerAnswer& answer) {
   std::string what;
   for_each_entry([&](const Entry& entry) {
@@ -236,7 +236,7 @@ Result<detail::Chosen> detail::tuned(const Operation& op, const CommShape& shape
     return ours(ErrorCode::unavailable,
                 format("it wants {}: {}", said.wish, why_not(least, choices)));
   }
-  // What it gives a time and cannot be had is not least, so nobody wants it.
+  // Unavailable entries that it gave a time are not least, so nobody wants them.
   for_each_entry([&](const Entry& e) {
     if (at(before, e) < 0) answer.table.us[e.algorithm][e.protocol] = -1;
   });

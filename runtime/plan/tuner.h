@@ -1,9 +1,9 @@
-// A tuner: who may change the planner's choice for a collective (runtime/tuner: a plugin by NCCL's
+// A tuner: it may change the planner's choice for a collective (runtime/tuner: a plugin by NCCL's
 // interface). It is given the times of what can be had, as NCCL's table has them, and edits it.
 //
-// What has a number there: Tree (tree, tree-split), Ring (ring), CollNetChain (collnet), each with
-// LL, LL128, Simple. All else of ours (windows, doubling, Bruck, ...) stays beside the table with
-// its own time: a tuner that sets a time of 0 has its way, one that changes nothing leaves the
+// Entries with a number there: Tree (tree, tree-split), Ring (ring), CollNetChain (collnet), each
+// with LL, LL128, Simple. All else of ours (windows, doubling, Bruck, ...) stays beside the table
+// with its own time: a tuner that sets a time of 0 has its way, one that changes nothing leaves the
 // choice to us, and one that leaves a single entry of several has chosen it. CollNetDirect, NVLS,
 // NVLSTree and PAT are not here: their entries are always -1.
 //
@@ -41,8 +41,8 @@ class Tuner {
   virtual const std::string& text() const = 0;
   // The same question, with the same table, has the same answer. Error: the call failed.
   virtual Result<TunerAnswer> ask(const TunerQuestion& question, const TunerTable& table) = 0;
-  // What it wants cannot be done, or it has failed. Where the user named it, an error: what they
-  // asked for would not be done. Else it is warned of once, and the choice is ours.
+  // The tuner's choice cannot be done, or it has failed. Where the user named it, an error: what
+  // they asked for would not be done. Else it is warned of once, and the choice is ours.
   virtual Status refuse(Error why) = 0;
 };
 
@@ -63,7 +63,7 @@ struct PlainChoice {
   int channels = 1;
   double us = 0;  // by the model
 };
-// Of a choice about which a tuner was asked.
+// A choice about which a tuner was asked.
 struct TunedChoice {
   bool followed = false;  // it is the tuner's
   std::string wish;       // in words: "Ring/LL, 2 channels"; empty: it left the choice to us

@@ -1,4 +1,4 @@
-// What `plan` shows of GPU ranks beside the choice: all that it was chosen from.
+// The alternatives that `plan` shows for GPU ranks beside the choice.
 #include "runtime/plan/candidates.h"
 #include "runtime/plan/planner.h"
 

@@ -1,5 +1,5 @@
-// What a communicator is asked for, by whoever makes one: beside the knobs, before which it goes.
-// Read once, at start-up (settings.h). Threads: a value.
+// Options of a communicator, by whoever makes one: they go before the knobs. Read once, at start-up
+// (settings.h). Threads: a value.
 #pragma once
 #include <cstdint>
 #include <functional>

@@ -16,7 +16,7 @@ using base::KnobId;
 // messages.
 constexpr uint32_t kSimpleSlotBytes = 128 << 10;
 constexpr uint32_t kLlSlotBytes = 16 << 10;
-// Of GPU ranks NCCL's: 4 MiB, 512 KiB and 4.69 MiB (whole lines of 128 bytes) in 8 slots.
+// GPU ranks use NCCL's: 4 MiB, 512 KiB and 4.69 MiB (whole lines of 128 bytes) in 8 slots.
 constexpr uint32_t kGpuSlotBytes[kernels::kProtocolCount] = {512 << 10, 64 << 10, 600 << 10};
 constexpr uint32_t kLeastSlotBytes = 256;
 constexpr int64_t kLeastWindowBytes = 4096;
@@ -33,7 +33,7 @@ Result<uint32_t> slot_bytes(KnobId id, uint32_t planned, uint32_t slots) {
   return uint32_t(slot);
 }
 
-// What is wrong with a variable says which one it is: nobody has typed it for this run.
+// An error in a variable names the variable: nobody has typed it for this run.
 Result<Choices> read_choices(const CommOptions& options) {
   base::KnobValue algo = base::knob_value(KnobId::algo);
   base::KnobValue proto = base::knob_value(KnobId::proto);

@@ -84,7 +84,7 @@ bool is_none(const std::string& text) {
          });
 }
 
-// What NCCL would pass: the latencies and caps of its model, which are ours as well (cost_table.h).
+// Constants that NCCL would pass: its model's latencies and caps, ours as well (cost_table.h).
 TunerConstants model_constants() {
   TunerConstants constants{};
   for (int a = 0; a < kernels::kAlgorithmCount; ++a)

@@ -1,6 +1,6 @@
 // A tuner plugin (libnccl-tuner-*.so, by NCCL's interface of any version in versions/table.h) as
 // the planner's tuner: found, then used by a communicator from init to finalize. Libraries are
-// never unloaded. What it answers is checked by the planner.
+// never unloaded. The planner checks its answers.
 //
 // Threads: find_tuner_plugin() any; a PluginTuner is the communicator's that plans. Plugins are
 // begun and ended one at a time.

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kDeviceFdTag = 0x44455649434557;  // with the communicator's hash
 
-// What this rank can do before it has seen anybody's memory; the reason when it cannot.
+// Prepares this rank before it has seen any peer's memory; returns the reason when it cannot.
 Status prepare(const DeviceWindow::Options& o, transport::DeviceMemory& own,
                transport::FlatMemory& flat) {
   for (const transport::PeerInfo& peer : o.peers) COLL_TRY(o.device->reaches(peer));

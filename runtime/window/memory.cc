@@ -21,7 +21,7 @@ namespace {
 
 // Memory is given by the kernel, page by page: a machine that takes longer is not well.
 constexpr double kReserveSeconds = 60;
-// Of freed ranges, so that misuse can be told from foreign memory.
+// Freed ranges to remember, so that misuse can be told from foreign memory.
 constexpr size_t kFreedKept = 256;
 constexpr const char* kAllocateHint = "memory for windows must be from allocate_window_memory()";
 

@@ -14,7 +14,7 @@ class WindowOffsets {
   }
   // A multiple of `alignment`, the lowest that fits; nothing when none does. bytes > 0.
   std::optional<uint64_t> take(uint64_t bytes, uint64_t alignment);
-  // What take() gave, with the same bytes.
+  // Gives back an offset from take(), with the same bytes.
   void give(uint64_t offset, uint64_t bytes);
   uint64_t largest_free() const;
   uint64_t bytes() const { return bytes_; }

@@ -16,7 +16,7 @@ Error differs(int rank, std::string text, std::string hint) {
   return Error(ErrorCode::usage, std::move(text), std::move(hint)).blame(rank);
 }
 
-// What must be the same on all ranks, or on those of a team.
+// Checks the facts that must be the same on all ranks, or on those of a team.
 Status check_range(size_t index, const Registration& first, const Registration& other,
                    int first_rank, int rank, bool same_team) {
   const RangeRegistration &a = first.ranges[index], &b = other.ranges[index];

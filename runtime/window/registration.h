@@ -1,4 +1,4 @@
-// What ranks tell each other when they register windows, and what all of them conclude from it.
+// Registrations that ranks exchange when they register windows, and the result for all of them.
 // Pure values: made and read by UserWindows.
 #pragma once
 #include <cstdint>
@@ -38,8 +38,8 @@ inline constexpr size_t kMostRangesAtOnce = 4096;
 
 // By rank.
 Result<std::vector<Registration>> decode_registrations(std::span<const Bytes> blobs);
-// What keeps all from registering what the registrations say; the same on all ranks. `teams` as of
-// window_teams(). Errors (usage, or as a rank says of itself) name the rank that differs.
+// The reason why the ranks cannot register; the same on all ranks. `teams` as of window_teams().
+// Errors (usage, or as a rank says of itself) name the rank that differs.
 Status check_registrations(std::span<const Registration> registrations, std::span<const int> teams,
                            std::span<const transport::PeerInfo> peers);
 

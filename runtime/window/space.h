@@ -25,7 +25,7 @@ class WindowSpace {
   // All of the own segment, or all of a peer's, at `offset` of a slot.
   virtual Status map(int slot, uint64_t offset, const WindowSegment& own) = 0;
   virtual Status map_fd(int slot, uint64_t offset, int fd, uint64_t bytes, int peer) = 0;
-  // Of a GPU of another host.
+  // The segment of a GPU of another host.
   virtual Status map_fabric(int slot, uint64_t offset, const transport::FabricName& name,
                             uint64_t bytes) = 0;
   virtual Status unmap(int slot, uint64_t offset, uint64_t bytes) = 0;

@@ -1,4 +1,4 @@
-// Who maps whose memory, and how many addresses each gets.
+// Teams: which ranks map each other's memory, and how many addresses each gets.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kStrideGrain = uint64_t(4) << 30;
 constexpr uint64_t kLeastGrain = 2 << 20;  // pages of GPUs
-// Of the 128 TiB that a process has. ThreadSanitizer leaves it little more than one.
+// A part of a process's 128 TiB of addresses. ThreadSanitizer leaves little more than one TiB.
 #if defined(__SANITIZE_THREAD__)
 constexpr uint64_t kMostReserved = uint64_t(1) << 38;
 #else
@@ -31,7 +31,7 @@ bool map_each_other(const transport::PeerInfo& a, const transport::PeerInfo& b,
 
 using Domain = std::pair<std::array<uint8_t, 16>, uint32_t>;
 
-// Of the GPU's NVLink domain over hosts, if it is in one.
+// The GPU's NVLink domain over hosts, if it is in one.
 std::optional<Domain> domain_of(const transport::PeerInfo& peer, const Settings& settings) {
   const auto cluster = std::to_array(peer.fabric_cluster);
   if (peer.kind != transport::DeviceKind::cuda || cluster == std::array<uint8_t, 16>{} ||

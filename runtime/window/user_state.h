@@ -1,4 +1,4 @@
-// What UserWindows holds, and the steps of a registration. Private to runtime/window.
+// State of UserWindows, and the steps of a registration. Private to runtime/window.
 //
 // A placement is one segment of each member of the team, at one offset of all slots. Its key are
 // the segments' numbers by member, so members that register differently cut allocations still get
@@ -41,7 +41,7 @@ struct UserWindows::State {
   std::map<std::vector<uint64_t>, std::shared_ptr<WindowPlacement>> placements;
   transport::DeviceStream copies;  // GPU ranks
 
-  // What this rank brings to a registration.
+  // This rank's part of a registration.
   struct Attempt {
     Status status;
     Registration registration;

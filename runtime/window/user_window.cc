@@ -32,7 +32,7 @@ Result<uint8_t*> UserWindow::peer(int rank, uint64_t offset, uint64_t bytes) con
 
 UserWindows::UserWindows(Options options) : state_(std::make_unique<State>(std::move(options))) {}
 
-// What cannot be unmapped now goes with the whole range.
+// Windows that cannot be unmapped now go with the whole range.
 UserWindows::~UserWindows() {
   for (const auto& window : state_->windows) (void)state_->retire(*window);
 }

@@ -39,8 +39,8 @@ struct TunerDomains {
   int least_ranks, most_ranks;
 };
 
-// Of NCCL's model: latencies in us, by algorithm and protocol, and over NVLink, PCI, network; caps
-// in GB/s, by generation of GPU and 1, 2, 4 nodes.
+// Constants of NCCL's model: latencies in us, by algorithm and protocol, and over NVLink, PCI,
+// network; caps in GB/s, by generation of GPU and 1, 2, 4 nodes.
 struct TunerConstants {
   double base_us[kTunerAlgorithms][kTunerProtocols];
   double hop_us[3][kTunerAlgorithms][kTunerProtocols];
