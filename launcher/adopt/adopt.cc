@@ -57,7 +57,7 @@ const std::vector<LauncherRow>& rows() {
   return table;
 }
 
-// What a row's variables say, as texts.
+// The values of a row's variables, as texts.
 struct FoundLauncher {
   const LauncherRow* row = nullptr;
   std::string rank, size, size_name;
@@ -212,7 +212,7 @@ Result<std::vector<FoundLauncher>> everything_found(const Lookup& environment) {
   for (const LauncherRow& row : rows()) {
     FoundLauncher found = look(row, environment);
     if (!present(found, environment)) continue;
-    // Whoever is explicit need not care for what else is set.
+    // An explicit setting of our own goes before all other variables.
     if (!all.empty() && all.front().row->engine == Engine::collctl) break;
     // A pod's index matters only when nothing else speaks.
     if (!all.empty() && row.engine == Engine::kubernetes) break;

@@ -66,8 +66,8 @@ struct Allocation {
 std::optional<Allocation> allocation_of(const Lookup& environment);
 
 // The variables by which adopted_rank and the key-value stores take a process for a rank of their
-// engine, except Slurm's and Kubernetes' (those describe what holds the process). Whoever starts
-// ranks of its own removes them from their environment.
+// engine, except Slurm's and Kubernetes' (those describe what holds the process). A launcher that
+// starts ranks of its own removes them from their environment.
 const std::vector<const char*>& inner_rank_variables();
 
 // How many tasks SLURM_STEP_TASKS_PER_NODE ("2(x3),1") gives the node of this index; 0: malformed

@@ -108,7 +108,7 @@ Result<Pmi1Client::Answer> Pmi1Client::read_answer(const std::string& asked, con
     at = end + 1;
   }
   answer.command = answer.word("cmd");
-  // What the server says may hold the secret: errors name the command, not the values.
+  // The server's answer may hold the secret: errors name the command, not the values.
   if (answer.command != expected)
     return Error(ErrorCode::lost,
                  format("the PMI server at {} answered '{}' to '{}': expected '{}'", where_,

@@ -11,7 +11,7 @@
 
 namespace collctl::launcher {
 
-// Of the PMIx standard's C interface (versions 3 to 5), as far as it is used here. A test compares
+// The PMIx standard's C interface (versions 3 to 5), as far as it is used here. A test compares
 // sizes and numbers with the installed header.
 namespace pmix {
 

@@ -17,7 +17,7 @@ base::Processor known_or_alone(int id, const base::Processors& processors) {
   return known != nullptr ? *known : base::Processor{.id = id, .core = id};
 }
 
-// What one rank is bound to: the allowed processors of a physical core, or of a NUMA node, in the
+// Units to bind one rank to: the allowed processors of a physical core, or of a NUMA node, in the
 // order in which they are near each other.
 std::vector<std::vector<int>> units_of(BindTo bind_to, const std::vector<int>& allowed,
                                        const base::Processors& processors) {

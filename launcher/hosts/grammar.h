@@ -39,7 +39,7 @@ struct HostWord {
 };
 Result<HostWord> parse_host_word(const SourceLine& line, size_t from, size_t to);
 
-// What can be said of a host besides name and slots, as text; the order is that of printing.
+// A host's attribute besides name and slots, as text; the order is that of printing.
 struct Attribute {
   const char* name;
   const char* expected;

@@ -49,7 +49,7 @@ class Reader {
   Status entry(const SourceLine& line, size_t at, size_t end, bool options);
   Status name_hosts(const SourceLine& line, size_t at, std::vector<HostSpec> hosts,
                     const HostSpec& options);
-  // What a word stands for: hosts, a group, Slurm's list.
+  // The hosts that a word stands for: hosts, a group, Slurm's list.
   Result<std::vector<HostSpec>> hosts_of(const SourceLine& line, size_t at, size_t end);
   Result<std::vector<HostSpec>> slurm_hosts(const SourceLine& line, size_t at, size_t end);
   void warn(const std::string& kind, const SourceLine& line, size_t at);
@@ -151,7 +151,7 @@ void Reader::text(const std::string& path, const std::string& name, const std::s
 Status Reader::mistakes() const {
   if (mistakes_.empty()) return {};
   Error all = mistakes_.front();
-  // What the mark is has been said by the first.
+  // The first mistake has explained the mark already.
   for (size_t i = 1; i < mistakes_.size(); ++i) {
     const std::string& hint = mistakes_[i].hint;
     all.hint += format("\n{}\n{}", mistakes_[i].message, hint.substr(hint.find('\n') + 1));

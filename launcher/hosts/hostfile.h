@@ -17,8 +17,8 @@
 // the file's.
 //
 // The same host twice adds its slots (named n times without a number: n slots); all else it says
-// must agree. What Open MPI, MPICH and DeepSpeed write is accepted; what has no effect here becomes
-// a warning.
+// must agree. Files of Open MPI, MPICH and DeepSpeed are accepted; parts that have no effect here
+// become a warning.
 #pragma once
 #include <functional>
 #include <optional>

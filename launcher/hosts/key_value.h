@@ -19,7 +19,7 @@ class KeyValueStore {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual size_t most_value_bytes() const = 0;
-  // Values are printable and have no spaces. What was put is seen by others after the fence.
+  // Values are printable and have no spaces. A value is seen by others after the fence.
   virtual Status put(const std::string& key, const std::string& value, Deadline deadline) = 0;
   virtual Status fence(Deadline deadline) = 0;  // collective
   virtual Result<std::string> get(int from_rank, const std::string& key, Deadline deadline) = 0;

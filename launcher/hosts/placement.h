@@ -19,7 +19,7 @@ enum class BindTo { none, own, core, numa, device };
 // "none", "own", "core", "numa" or "device"; anything else: usage error.
 Result<BindTo> parse_bind_to(const std::string& text);
 const char* name_of(BindTo bind_to);
-// What ranks are bound to where the user says `text`, which may be empty: on GPUs the cores next to
+// The binding of ranks where the user says `text`, which may be empty: on GPUs the cores next to
 // them, else cores of their own. Unavailable: "device" for CPU ranks.
 Result<BindTo> bind_of(const std::string& text, bool on_gpus);
 

@@ -1,5 +1,5 @@
 // Ranges in host names: node[01-16,20-24:2]-ib[0-1]. Pure; used by the hostfile. A range is
-// FIRST[-LAST[:STEP]]; the leading zeros of FIRST set the width. Of several brackets the last one
+// FIRST[-LAST[:STEP]]; the leading zeros of FIRST set the width. With several brackets the last one
 // runs fastest.
 #pragma once
 #include <string>

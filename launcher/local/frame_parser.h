@@ -1,5 +1,5 @@
 // The frames of all control connections: u32 payload bytes (<= kMaxFrame), u16 type, u16 reserved,
-// payload; little endian. What the types mean is the connection's affair. Threads: one.
+// payload; little endian. The connection defines the types. Threads: one.
 #pragma once
 #include <optional>
 #include <string>

@@ -66,7 +66,7 @@ void close_all_but(int keep) {
     if (number < 0) groups.erase(std::remove(groups.begin(), groups.end(), -number), groups.end());
   }
   for (const int32_t group : groups) ::kill(-group, SIGKILL);
-  // What they and the launcher cannot remove any more, once they are gone.
+  // Removes socket folders that the ranks and the launcher left, once they are gone.
   const Deadline gone = Deadline::after_seconds(kKilledSeconds);
   for (const int32_t group : groups)
     while (::kill(-group, 0) == 0 && !gone.passed()) base::sleep_until(Deadline::after_ms(2));

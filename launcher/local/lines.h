@@ -20,7 +20,7 @@ class LineSplitter {
  public:
   // Appends the lines that `bytes` completes.
   void feed(std::string_view bytes, std::vector<Line>& out);
-  // What is left when the stream has ended.
+  // The rest when the stream has ended.
   std::optional<Line> finish();
 
  private:

@@ -361,7 +361,7 @@ Status Agent::turn() {
     for (const Event& event : events)
       if (!orphaned_) report(event);
     if (!orphaned_) report_fed();
-    // What ranks left behind goes with the last of them.
+    // The job's leftovers are removed with its last rank.
     if (job_->running_count() == 0) job_.reset();
   } else {
     COLL_TRY(base::poll_fds(wakes, until));

@@ -1,6 +1,6 @@
-// What launcher and agents exchange, over the standard input and output of the agent. The
-// agent's output may begin with other text (a login shell's); lines that begin with kAgentWord are
-// meant: "need ...", "fail ...", and at last "frames", after which only frames follow.
+// The protocol of launcher and agents, over the standard input and output of the agent. The agent's
+// output may begin with other text (a login shell's); lines that begin with kAgentWord are meant:
+// "need ...", "fail ...", and at last "frames", after which only frames follow.
 //
 // All payloads are records in bytes (base/record.h), some behind the number of a rank or host; a
 // reader that gets anything else drops the connection.

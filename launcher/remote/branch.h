@@ -20,7 +20,7 @@ class Branch {
   Deadline add_interest(std::vector<pollfd>& fds);
   void progress();
   using Send = std::function<void(AgentFrame, ByteView)>;
-  // What is new, while there is room above: else the hosts are held back.
+  // Sends what is new, while there is room above: else the hosts are held back.
   void report(const Send& send, const std::function<bool()>& full);
   // below and cut. False: malformed.
   bool handle(const RawFrame& frame);

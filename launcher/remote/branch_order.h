@@ -1,4 +1,4 @@
-// What a launcher tells an agent that is to carry others (--tree-width), and what it hears of them:
+// A launcher's order to an agent that is to carry others (--tree-width), and its reports on them:
 // the payloads of AgentFrame::branch and AgentFrame::phase. Values.
 #pragma once
 #include <optional>

@@ -412,7 +412,7 @@ void HostLink::ended() {
   const auto broken = channel_->error();
   const int code = channel_->exit_code().value_or(-1);
   if (phase_ != HostPhase::up) return fail(broken ? *broken : start_error(code, talk_, noise_));
-  // What came before the end still counts: last words, exits.
+  // Output from before the end still counts: last words, exits.
   const std::string& text = channel_->output();
   parser_.feed(base::bytes_of(text));
   sort_frames();

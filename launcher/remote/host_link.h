@@ -32,7 +32,7 @@ struct HostTimes {
   double connecting = -1, authenticating = -1, starting = -1, staging = -1, up = -1;
 };
 
-// What staging needs, made once for all hosts and only when one asks.
+// The binary for staging, made once for all hosts and only when one asks.
 class BinarySource {
  public:
   virtual ~BinarySource() = default;
@@ -56,7 +56,7 @@ class HostLink {
   bool is_this_host() const { return is_this_host_; }
 
   // The agent of `carrier`, which is up and has been told, reaches this host and passes its frames
-  // on. What becomes of it is heard from there.
+  // on. That agent also reports what happens to this host.
   void be_carried(HostLink& carrier);
   const HostLink* carrier() const { return carrier_; }
   // It was up only in the second half of the time until now.

@@ -24,7 +24,7 @@ constexpr size_t kMostListed = 200;
 
 class SelfSource : public BinarySource {
  public:
-  // What is sent must have this hash; empty: it has.
+  // The binary to send must have this hash; empty: it has.
   std::string hash;
 
   Result<ByteView> packed() override {
@@ -128,7 +128,7 @@ Result<std::unique_ptr<HostPool>> HostPool::make(const std::vector<HostSpec>& ho
           format("host {}: the path '{}' contains a character that shells treat specially",
                  spec.name, path),
           "an absolute path is expected, or one below the home folder there: ~/bin/collctl");
-    // What an agent is to reach may be called as its host calls itself, and is another one.
+    // A host for an agent to reach may be another one with the name of the agent's host.
     const bool here = !options.always_ssh && is_this_host(spec) &&
                       (!options.in_agent || is_loopback_name(spec.name));
     s.links.push_back(std::make_unique<HostLink>(spec, here, s.began_ns));
@@ -162,7 +162,7 @@ const HostLink& HostPool::host(int index) const {
   return *state_->links.at(size_t(index));
 }
 
-// Equal shares, in the hosts' order. What means this host on every host is nobody else's to reach.
+// Equal shares, in the hosts' order. Loopback names, which mean this host on every host, stay out.
 void HostPool::State::make_groups() {
   std::vector<int> far;
   for (size_t i = 0; options.tree_width > 0 && i < links.size(); ++i)
@@ -278,8 +278,8 @@ void HostPool::progress() {
   for (const auto& link : s.links) {
     const int64_t asked_before_ns = asked_ns(), from_ns = now_ns();
     link->progress(s.binary);
-    // A binary was read, or this process stopped: no other host is to blame for that time. What a
-    // person was asked counts already.
+    // A binary was read, or this process stopped: no other host is to blame for that time. Time
+    // spent on a question to the user counts already.
     const int64_t spent_ns = now_ns() - from_ns - (asked_ns() - asked_before_ns);
     if (spent_ns > s.asleep_ns()) pardon_ns(spent_ns);
   }
@@ -379,7 +379,7 @@ void HostPool::keep(const std::vector<int>& hosts) {
 }
 
 void HostPool::leave(Deadline deadline) {
-  // What is carried first, or there is nobody to tell it.
+  // Carried hosts leave first, or there is nobody to tell them.
   for (const bool carried : {true, false})
     for (const auto& link : state_->links)
       if ((link->carrier() != nullptr) == carried) link->leave();

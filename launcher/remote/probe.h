@@ -1,5 +1,5 @@
-// What the doctor collects about one host, gathered on it. Runs in the agent (or here, without
-// hosts); the facts travel as JSON. Threads: any.
+// The doctor's facts about one host, gathered on it. Runs in the agent (or here, without hosts);
+// the facts travel as JSON. Threads: any.
 #pragma once
 #include <string>
 #include <vector>

@@ -11,7 +11,7 @@ namespace {
 constexpr double kMostListenSeconds = 120, kMostDialSeconds = 10;
 constexpr size_t kMostAddresses = 256, kMostTargets = 8192;
 
-// What is asked with kAskReach, and the answers to it.
+// The questions of kAskReach, and the answers to them.
 struct Question {
   std::string verb;                    // listen, dial or close
   std::vector<std::string> addresses;  // listen

@@ -126,7 +126,7 @@ Status RemoteJob::State::start(const RemoteStart& what, Deadline deadline, int w
   for (const auto& error : bad) {
     if (!error) continue;
     errors.push_back(*error);
-    // Whatever an agent says: until all have started nothing has run that could be lost.
+    // Until all ranks have started nothing has run that could be lost, whatever an agent says.
     if (error->code == ErrorCode::lost || error->code == ErrorCode::defect)
       errors.back().code = ErrorCode::launch;
   }
@@ -198,7 +198,7 @@ Status RemoteJob::State::handle_rank(int host, const RawFrame& frame, std::vecto
   const auto& here = ranks_of[size_t(host)];
   if (!r.ok() || local >= here.size())
     return Error(ErrorCode::lost, "agent reported an unknown rank");
-  // What its ranks have said goes before the answer, over a slow way for long.
+  // Output of ranks comes before the answer; over a slow connection that can take long.
   if (auto& by = answer_by[size_t(host)]; by) by = Deadline::after_seconds(kAnswerSeconds);
   Event event;
   event.rank = here[local];

@@ -38,7 +38,7 @@ class RemoteJob : public RankGroup {
   const HostPool& pool() const;
   // Notes of agents at the start ("node07: there is no folder ...").
   const std::vector<std::string>& notes() const;
-  // What agents wrote on their standard error since the last call: (host, text).
+  // Standard error of agents since the last call: (host, text).
   std::vector<std::pair<std::string, std::string>> take_talk();
 
   int size() const override;

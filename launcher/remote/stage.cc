@@ -13,10 +13,10 @@ namespace {
 // backslash (fish) or an exclamation mark (csh). $1 version, $2 hash, $3 path, $4 mode, $5 seconds
 // for each read from a launcher that may be gone without a word.
 //
-// What another user could have put or could change there is neither run nor written to: `safe` says
-// that a file and all folders above it belong to this user or to root and that nobody else may
-// write to them. Folders are compared without symbolic links, so none can be turned later. A sticky
-// folder (/tmp) is safe for what is ours in it. Private groups and group 0 count as the user's own.
+// Files that another user could have put or could change there are not run or written to: `safe`
+// says that a file and all folders above it belong to this user or to root, with nobody else able
+// to write to them. Folders are compared without symbolic links, so none can be turned later. A
+// sticky folder (/tmp) is safe for our files. Private groups and group 0 count as the user's own.
 constexpr const char* kScript =
     R"(set -f; say() { echo "@collctl-agent $*"; }; d=; w=; me=$(id -u); own=0; )"
     R"(u=$(id -un); g=$(id -gn); if [ "$u" = "$g" ]; then own=$(id -g); fi; )"

@@ -8,7 +8,7 @@
 
 namespace collctl::launcher {
 
-// What a host key is called in messages: "ED25519 key SHA256:...".
+// The name of a host key in messages: "ED25519 key SHA256:...".
 struct HostKeyName {
   std::string type;         // "ED25519", "RSA", "ECDSA"
   std::string fingerprint;  // "SHA256:..." without padding

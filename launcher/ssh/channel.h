@@ -41,7 +41,7 @@ class HostChannel {
   virtual void write(ByteView data) = 0;
   virtual size_t pending() const = 0;  // bytes queued and not yet taken by the connection
   virtual void close_input() = 0;      // end of the command's standard input, after the queue
-  // What the command wrote; the caller erases what it has used.
+  // Output of the command; the caller erases what it has used.
   virtual std::string& output() = 0;
   virtual std::string& errors() = 0;
   virtual std::optional<int> exit_code() const = 0;  // with ended, when known; 128+N for signal N

@@ -224,8 +224,8 @@ void ChildProcess::progress() {
   if (over_) return;
   read_report();
   feed_input();
-  // First reaped, then read: all that it wrote itself is in the pipes by then. What a grandchild
-  // still holds open is not waited for.
+  // First reaped, then read: all that it wrote itself is in the pipes by then. Pipes that a
+  // grandchild still holds open are not waited for.
   if (!reaped_) reap();
   read_all(out_, output);
   read_all(err_, errors);

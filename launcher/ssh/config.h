@@ -1,5 +1,5 @@
-// What the SSH configuration says about one host: the output of `ssh -G`, in which everything is
-// resolved already. Pure but for the password database. Threads: values.
+// The SSH configuration of one host: the output of `ssh -G`, in which everything is resolved
+// already. Pure but for the password database. Threads: values.
 #pragma once
 #include <optional>
 #include <string>
@@ -22,7 +22,7 @@ struct ResolvedHost {
   std::string unread;  // a file that could not be asked about: no ssh is installed here
 };
 
-// What tokens (%h, %d, ~) stand for.
+// The values that tokens (%h, %d, ~) stand for.
 struct ConfigPlace {
   std::string name;  // as the user wrote it
   std::string local_user, home;
@@ -30,8 +30,8 @@ struct ConfigPlace {
 };
 ConfigPlace config_place(const std::string& name);
 
-// The output of `ssh -G`. What it does not have (all of it, where there is no ssh) is as OpenSSH's
-// own defaults are.
+// The output of `ssh -G`. Missing entries (all of them, where there is no ssh) have OpenSSH's own
+// defaults.
 ResolvedHost parse_resolved(const std::string& text, const ConfigPlace& place);
 
 struct JumpHost {

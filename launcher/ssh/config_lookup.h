@@ -21,7 +21,7 @@ struct ConfigQuestion {
 
 class ConfigLookup {
  public:
-  // Who asks the same at the same time (a jump host of many hosts) gets the same answer.
+  // Equal questions at the same time (a jump host of many hosts) get the same answer.
   static std::shared_ptr<ConfigLookup> ask(const ConfigQuestion& question);
   explicit ConfigLookup(ConfigQuestion question);
   ~ConfigLookup();

@@ -1,5 +1,5 @@
-// What a private key file is, before it is tried: its kind, whether it needs a passphrase. The key
-// itself is read by the SSH library. Pure but for reading the file.
+// A private key file before it is tried: its kind, whether it needs a passphrase. The key itself is
+// read by the SSH library. Pure but for reading the file.
 #pragma once
 #include <optional>
 #include <string>

@@ -28,7 +28,7 @@ Libssh2Channel::Libssh2Channel(HostTarget target, ChannelOptions options, std::s
   ask_configuration();
 }
 
-// What may explain that a host is not found, or is another one.
+// A reason why a host may not be found, or be another one.
 std::string Libssh2Channel::unread_configuration() const {
   for (const Hop& hop : hops_)
     if (!hop.resolved.unread.empty())

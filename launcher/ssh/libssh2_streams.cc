@@ -172,7 +172,7 @@ bool Libssh2Channel::run() {
   }
   if (step_ != Step::over) keep_alive();
   if (step_ != Step::over && socket_->broken()) {
-    // What came before the end has been read above.
+    // Output from before the end has been read above.
     if (!full()) lose("the host closed it");
   }
   return false;

@@ -17,7 +17,7 @@ void option(Words& words, const std::string& setting) {
   words.push_back(setting);
 }
 
-// What holds for the host and for the jump hosts on the path.
+// Options for the host and for the jump hosts on the path.
 Words common(const ChannelOptions& options) {
   Words words = {"ssh", "-T"};
   if (!options.config_file.empty()) words.insert(words.end(), {"-F", options.config_file});

@@ -16,7 +16,7 @@ bool starts(std::string_view text, std::string_view with) {
   return text.substr(0, with.size()) == with;
 }
 
-// What stands between `before` and `after` (or the end); empty when `before` is not there.
+// The text between `before` and `after` (or the end); empty when `before` is not there.
 std::string between(std::string_view text, std::string_view before, std::string_view after) {
   const size_t at = text.find(before);
   if (at == std::string_view::npos) return {};

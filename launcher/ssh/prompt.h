@@ -20,7 +20,7 @@ Result<std::string> kept_secret(const std::string& name, const std::string& ques
 // Time spent in questions since the process began, and other time that no host is to blame for.
 int64_t asked_ns();
 void pardon_ns(int64_t ns);
-// What the loop's thread, which sets this, does now and then while it waits for an answer.
+// Work that the loop's thread, which sets this, does now and then while it waits for an answer.
 void while_asking(std::function<void()> work);
 
 }  // namespace collctl::launcher

@@ -28,7 +28,7 @@ enum class StepResult : uint8_t { busy, done, failed };
 class Ssh2Auth;
 class Ssh2Transport;
 class KexInitListener;
-// What the abstract pointer of a libssh2 session points to.
+// The target of a libssh2 session's abstract pointer.
 struct Ssh2Hooks {
   Ssh2Transport* transport = nullptr;
   KexInitListener* listener = nullptr;

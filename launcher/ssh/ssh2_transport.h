@@ -1,7 +1,7 @@
-// What an SSH session of libssh2 reads from and writes to: a TCP socket, or a channel through a
-// jump host. Sending always takes everything into a queue of ours: libssh2 never sees a half-sent
-// packet, which it can only finish with the very same call (a read that wants to adjust a window in
-// between would fail). Whoever writes much looks at queued() first. Threads: the loop's.
+// The carrier below an SSH session of libssh2: a TCP socket, or a channel through a jump host.
+// Sending always takes everything into a queue of ours: libssh2 never sees a half-sent packet,
+// which it can only finish with the very same call (a read that wants to adjust a window in between
+// would fail). A caller that writes much looks at queued() first. Threads: the loop's.
 #pragma once
 #include <libssh2.h>
 #include <sys/types.h>
