@@ -26,7 +26,7 @@ Bandwidth net_bandwidth(const std::optional<int64_t>& mbps);
 double nvlink_bandwidth(int sm);
 // One xGMI link by AMD's name of the architecture ("908", "gfx942").
 double xgmi_bandwidth(const std::string& gcn);
-// What the memory of one socket can be read with, the sum of its channels; 0: unknown here.
+// The read bandwidth of one socket's memory, the sum of its channels; 0: unknown here.
 double memory_bandwidth(const std::string& vendor, int family, int model);
 // Between two NUMA nodes, by vendor and model of the CPUs.
 Bandwidth cpu_bandwidth(const std::string& arch, const std::string& vendor, int family, int model);

@@ -1,4 +1,4 @@
-// What a PCI element is, and whether a job uses it. Used by graph and inspect. Pure.
+// The kind of a PCI element, and whether a job uses it. Used by graph and inspect. Pure.
 #pragma once
 #include <algorithm>
 #include <optional>

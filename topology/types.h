@@ -105,8 +105,8 @@ struct Nic {
   bool operator==(const Nic&) const = default;
 };
 
-// What the two ends of a PCI link could do and what the link does now, as the kernel words it. Only
-// detection knows; no part of NCCL's vocabulary, written as attributes of our own.
+// The possible and the current state of a PCI link, as the kernel words it. Only detection knows;
+// no part of NCCL's vocabulary, written as attributes of our own.
 struct PciLinkState {
   std::optional<std::string>
       speed_now;                 // lower than possible on an idle device: no fault by itself

@@ -33,7 +33,7 @@ struct NodeChannel {
   int in = -1, out = -1;   // index of a network device in ClusterNode::nets
 };
 
-// What one node tells the others.
+// One node's description for the others.
 struct ClusterNode {
   std::string name;  // host or file, for messages
   int ranks = 0;

@@ -1,4 +1,4 @@
-// What one node tells the others, out of its graph and the search's results.
+// One node's description for the others, out of its graph and the search's results.
 #include <algorithm>
 #include <map>
 

@@ -81,7 +81,7 @@ class Assumer {
     return !pci.gpu && pci.nics.empty() && pci.children.empty();
   }
   static bool wants_gpu(const Pci& pci) { return is_leaf(pci) && is_gpu_class(pci.device_class); }
-  // What has no class is a NIC only where a GPU had to be invented beside it.
+  // A device without a class is a NIC only where a GPU had to be invented beside it.
   bool wants_nic(const Pci& pci) const {
     return is_leaf(pci) && (is_nic_class(pci.device_class) ||
                             (!pci.device_class && beside_invented_.count(pci.bus_id) != 0));

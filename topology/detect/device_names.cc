@@ -1,4 +1,4 @@
-// What people call the devices and processors.
+// Common names of the devices and processors.
 #include <bit>
 
 #include "base/format.h"

@@ -145,7 +145,7 @@ class GpuFinder {
                       bus_id_text(facts.bus_id), "they are ignored; is the driver up to date?");
   }
 
-  // What the other side cannot be seen as is an NVSwitch: virtual machines get no other.
+  // A target that cannot be seen is taken for an NVSwitch: virtual machines get no other.
   uint32_t target_class(BusId target) {
     if (const auto folder = detection_.pci.folder_of(target))
       if (const auto found = detection_.pci.class_of(*folder)) return *found;

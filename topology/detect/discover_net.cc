@@ -47,8 +47,8 @@ class NetFinder {
   }
 
  private:
-  // In the order of verbs, which numbers them; then those that verbs does not show. Of what only
-  // verbs shows (a container without /sys) the place is not known.
+  // In the order of verbs, which numbers them; then those that verbs does not show. A device that
+  // only verbs shows (a container without /sys) has no known place.
   std::vector<std::string> rdma_devices() {
     std::vector<std::string> names = files_.list("/sys/class/infiniband");
     for (const RdmaFacts& facts : drivers_.rdma)
@@ -174,7 +174,7 @@ class NetFinder {
   }
 
   // A device, or an interface that stands on one: a bond, a VLAN, the bridge that a NIC is a port
-  // of. What has no device below is of containers, virtual machines and tunnels.
+  // of. Interfaces with no device below belong to containers, virtual machines and tunnels.
   bool real(const std::string& name, int deep = 0) {
     const std::string folder = "/sys/class/net/" + name;
     if (files_.real_path(folder + "/device")) return true;

@@ -84,7 +84,7 @@ std::optional<std::string> PciWalk::words_of(const std::string& path) {
 }
 
 void PciWalk::fill_link(Pci& pci, const std::string& folder) {
-  // Both ends: the port is the folder above. What a link can do counts, not what it does now: idle
+  // Both ends: the port is the folder above. A link's maximum counts, not its current speed: idle
   // devices lower their speed.
   const auto own_speed = words_of(folder + "/max_link_speed");
   const auto own_width = files_.read(folder + "/max_link_width");

@@ -1,5 +1,5 @@
-// What only drivers know of a machine, as plain values: GPUs and their NVLinks (NVML, CUDA), RDMA
-// ports (verbs), network interfaces with an address. Part of a snapshot as JSON. Made by
+// Facts of a machine that only drivers know, as plain values: GPUs and their NVLinks (NVML, CUDA),
+// RDMA ports (verbs), network interfaces with an address. Part of a snapshot as JSON. Made by
 // live_drivers or read from a snapshot, used by discover. Threads: values.
 #pragma once
 #include <cstdint>

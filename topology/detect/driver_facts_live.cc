@@ -20,7 +20,7 @@ std::string text_of(const char (&array)[N]) {
   return std::string(array, std::find(array, array + N, '\0'));
 }
 
-// The other end of an NVLink. What a virtual machine cannot see has no address, or one of ones only
+// The other end of an NVLink. An end that a virtual machine cannot see has no address, or all ones
 // ("FFFFFFFF:FF:FF.0"): NCCL writes both in one way.
 BusId remote_of(const NvmlPciInfo& pci) {
   const auto id = parse_bus_id(text_of(pci.bus_id));

@@ -52,7 +52,7 @@ class DiskTree : public FileTree {
   std::string root_;  // without a slash at its end
 };
 
-// What a tree holds, by path. Folders of files need no entry of their own.
+// Contents of a tree, by path. Folders of files need no entry of their own.
 struct TreeNode {
   EntryKind kind = EntryKind::file;
   std::string text;  // a file's content, a link's target

@@ -87,7 +87,7 @@ class Inspector {
       check_ports(found);
       if (pci.vendor && pci.device) models_[*pci.vendor << 16 | *pci.device].push_back(found);
       if (known) return own.gbps;
-      // Of unknown width: one lane is the least that it can have.
+      // A link of unknown width has at least one lane.
       const Bandwidth least = pci_bandwidth(pci.link_speed, 1);
       return least.assumed.empty() ? least.gbps : 0;
     }
@@ -102,7 +102,7 @@ class Inspector {
     return std::min(own.gbps, widest);
   }
 
-  // What the link does against what both its ends can, and the slot against the card.
+  // Compares the link with what both its ends can do, and the slot with the card.
   void check_link(const Found& found) {
     const Pci& pci = *found.pci;
     const int able = lanes(pci.link_width), now = lanes(pci.state.width_now);

@@ -1,7 +1,7 @@
-// What looks wrong with a machine: links that run below what both ends can do (x8 of x16, 16 of 18
-// NVLinks), slots narrower than their cards, ports without a link, devices that differ from their
-// equals, and switches whose uplink is slower than what hangs below. And what people call its
-// parts. Used by `collctl topo`. Pure; threads: any.
+// Inspection of a machine for faults: links that run below what both ends can do (x8 of x16, 16 of
+// 18 NVLinks), slots narrower than their cards, ports without a link, devices that differ from
+// their equals, and switches whose uplink is slower than what hangs below. Also the common names of
+// its parts. Used by `collctl topo`. Pure; threads: any.
 #pragma once
 #include <string>
 #include <vector>

@@ -87,7 +87,7 @@ class Merger {
       for (const Pci& child : detected.children) visit(child, cpu);
       return;
     }
-    // What is not in the file, with everything below that is not in it either.
+    // A device that is not in the file is added, if nothing below it is there either.
     if (!any_known(detected)) {
       if (has_device(detected)) add(detected, cpu);
       return;

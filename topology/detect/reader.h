@@ -17,7 +17,7 @@ struct Reader {
   DriverFacts drivers;
   std::string host;  // its name; may be empty
   std::string arch;  // "x86_64", "arm64", "ppc64"; may be empty
-  // What is missing (a snapshot without driver facts).
+  // Missing parts (a snapshot without driver facts).
   std::vector<Finding> findings;
 };
 

@@ -11,7 +11,7 @@
 
 namespace collctl::topology {
 
-// What a path given to --from is, by its content.
+// The kind of a path given to --from, by its content.
 enum class SourceKind : uint8_t { xml, folder, archive };
 // Errors: usage: not there, or neither a folder nor a plain file.
 Result<SourceKind> kind_of_source(const std::string& path);

@@ -1,8 +1,8 @@
-// What is decided from the paths: whether two GPUs communicate directly, through host memory or
-// over the network, whether a NIC reads and writes GPU memory itself, which network device belongs
-// to which GPU, and whether a message goes to its NIC through another GPU (PXN). Every decision
-// carries its rule, its inputs, and what would change it. Unless stated otherwise `paths` are those
-// of base_paths. Pure; threads: any.
+// Decisions from the paths: whether two GPUs communicate directly, through host memory or over the
+// network, whether a NIC reads and writes GPU memory itself, which network device belongs to which
+// GPU, and whether a message goes to its NIC through another GPU (PXN). Every decision carries its
+// rule, its inputs, and what would change it. Unless stated otherwise `paths` are those of
+// base_paths. Pure; threads: any.
 #pragma once
 #include <map>
 #include <optional>

@@ -1,4 +1,4 @@
-// What the decisions on GPUs and on network devices share. Used by decide*.cc only. Pure.
+// Code common to the decisions on GPUs and on network devices. Used by decide*.cc only. Pure.
 #pragma once
 #include <string>
 

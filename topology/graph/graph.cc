@@ -229,7 +229,7 @@ class Builder {
     const Bandwidth wire = net_bandwidth(net.speed_mbps);
     node.net_gbps = wire.gbps;
     node.net_assumed = !wire.assumed.empty();
-    // Of a live machine detection has said it, with the interface's name.
+    // On a live machine detection has said it, with the interface's name.
     if (node.net_assumed && net.at.line > 0)
       note(Severity::note, "a network device has " + wire.assumed, net.at);
     if (wire.gbps > 1000)

@@ -56,7 +56,7 @@ class Paths {
 
 Paths make_paths(const Graph& graph, const PathOptions& options = {});
 
-// What one link does to a path that takes it.
+// The best type that a path with this link can have.
 PathType step_type(const Graph& graph, int from, const GraphLink& link);
 // One path after another.
 Path joined(const Path& first, const Path& second);

@@ -12,7 +12,7 @@
 
 namespace collctl::topology {
 
-// What an attempt may use.
+// Limits of an attempt.
 struct SearchRules {
   Pattern pattern = Pattern::ring;
   bool collnet = false;
@@ -46,14 +46,14 @@ class ChannelSearch {
   // Replaces `best` when something better is found.
   End run(const SearchRules& rules, const Budget& budget, ChannelSet& best);
   int64_t visits() const { return visits_; }  // of all runs
-  // What was spent on another pattern does not count.
+  // Visits spent on another pattern do not count.
   void begin_pattern() { looks_ = 0; }
   int64_t left() const { return std::max<int64_t>(0, budget_); }  // of the last run's budget
 
  private:
   // Where the next GPU of a channel comes from: PCI order, the channel before, or all, best first.
   enum class Order : uint8_t { pci, replay, free };
-  // What is still to be done for a channel that stands at a GPU.
+  // Remaining work for a channel that stands at a GPU.
   struct Stand {
     int step = 0;        // GPUs before this one
     int to_net_at = -1;  // the step at which it goes to the network; -1: not any more

@@ -1,6 +1,6 @@
-// What the links of a machine still carry while channels are laid over them. A message from one end
-// to another costs its bandwidth on every link of its path, some links more, by the rules below.
-// Used by the search only; not for two threads at once.
+// Remaining bandwidth of a machine's links while channels are laid over them. A message from one
+// end to another costs its bandwidth on every link of its path, some links more, by the rules
+// below. Used by the search only; not for two threads at once.
 #pragma once
 #include <cstdint>
 #include <vector>

@@ -41,8 +41,8 @@ struct ChannelGraph {
   std::vector<std::string> steps;  // what was tried and rejected, in words
 };
 
-// Who sends to whom in a channel, GPUs and network devices (nodes of the Graph), from its entry on;
-// of trees the direction towards the leaves. A channel of one GPU on a single node has none.
+// Senders and receivers of a channel, GPUs and network devices (nodes of the Graph), from its entry
+// on; in trees the direction is towards the leaves. A channel of one GPU on a single node has none.
 std::vector<std::pair<int, int>> channel_steps(Pattern pattern, const GraphChannel& channel);
 
 struct SearchOptions {

@@ -34,7 +34,7 @@ class SearchSite {
   // All that `gpu` reaches, those to try first in front; seen from a channel that will leave by the
   // side of the network device `net`, or (-1) has not to. Valid until the next call.
   const std::vector<NextGpu>& ranked(int gpu, int net) const;
-  // Of the path between two ends: its type, the worse type of both directions, links.
+  // Facts of the path between two ends: its type, the worse type of both directions, links.
   struct Step {
     PathType type, both_types;
     int hops;

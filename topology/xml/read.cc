@@ -55,7 +55,7 @@ class XmlReader {
     return node.type() == pugi::node_element && std::string_view(node.name()) == name;
   }
 
-  // What no rule of the parent takes: kept when unknown, refused when it belongs elsewhere.
+  // Elements that no rule of the parent takes: unknown ones are kept, misplaced ones refused.
   void other(pugi::xml_node node, Unknowns& kept, const char* expected) {
     static const std::set<std::string_view> known{"system", "cpu",  "pci", "gpu",    "nic",
                                                   "net",    "xgmi", "c2c", "nvlink", "pcilink"};

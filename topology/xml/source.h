@@ -1,6 +1,6 @@
-// What stands between pugixml and the reader of the vocabulary: one parsed text with positions, and
-// attributes as checked values. Used by read.cc and graph_xml.cc. The first mistake is kept,
-// the rest is still read harmlessly and discarded. Threads: one.
+// Access to a topology XML between pugixml and the reader of the vocabulary: one parsed text with
+// positions, and attributes as checked values. Used by read.cc and graph_xml.cc. The first mistake
+// is kept, the rest is still read harmlessly and discarded. Threads: one.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -9,7 +9,7 @@
 
 namespace collctl::topology {
 
-// What the file says goes first; `findings` gets what is odd in it. Nothing without TOPO_FILE.
+// The file goes before detection; `findings` gets what is odd in it. Nothing without TOPO_FILE.
 // Error usage: it is no topology file.
 Status complete_by_topo_file(System& system, std::vector<Finding>& findings);
 
