@@ -1,6 +1,6 @@
 // Observers of a measurement look at clocks, at waits, at every operation, at another library
-// beside us (versus.h) while it runs. BenchRun calls all of them, in the order of their list, on the
-// rank's thread; the list is the same on all ranks, so that what they do may be collective.
+// beside us (versus.h) while it runs. BenchRun calls all of them, in the order of their list, on
+// the rank's thread; the list is the same on all ranks, so that what they do may be collective.
 #pragma once
 #include <memory>
 #include <span>
