@@ -16,6 +16,7 @@ namespace {
 using Ordered = nlohmann::ordered_json;
 
 constexpr const char* kNoEnd = "the file has no end: the run was killed, or goes on";
+
 std::vector<std::string> reasons_of(const Judgement& judged) {
   std::vector<std::string> reasons;
   for (const Reason& reason : judged.verdict.reasons()) reasons.push_back(reason.message);
@@ -66,7 +67,8 @@ Status fill_check(Saved& saved) {
   COLL_ASSIGN(const CheckReport report, read_check(saved.document.judged));
   COLL_ASSIGN(const std::string picture, machine_picture(report));
   saved.paths = report.paths;
-  saved.document = check_document(report, saved.document.json, picture);
+  saved.document = check_document(report, saved.document.json);
+  saved.document.more_svg = picture;
   return {};
 }
 

@@ -209,9 +209,8 @@ Result<CheckReport> read_check(const Judgement& judged);
 // The machine that most hosts have, as a picture; empty where it is not known. Error usage: it is
 // no topology.
 Result<std::string> machine_picture(const CheckReport& report);
-// `json`: of check_json(); `machine_svg`: as machine_picture() makes it.
-Document check_document(const CheckReport& report, std::string json,
-                        const std::string& machine_svg = "");
+// `json`: of check_json(). Without the picture of the machine.
+Document check_document(const CheckReport& report, std::string json);
 // A line for each culprit that is a host or on one: scontrol update nodename=... state=drain.
 std::string drain_lines(const CheckReport& report);
 // Its evidence in at most 60 characters, for where a line is all that there is.

@@ -345,8 +345,7 @@ Result<int> checked(const ParsedLine& line, Console& console) {
   const CheckReport report = run.options.soak_s > 0 ? soak.go() : run_suites(run, asked, progress);
   run.out = report.out;
   Verdict verdict(report.findings, run.interrupted);
-  COLL_ASSIGN(const std::string picture, machine_picture(report));
-  const Document document = check_document(report, check_json(report, verdict), picture);
+  Document document = check_document(report, check_json(report, verdict));
   if (nagios)
     console.out(nagios_line(report, verdict));
   else
@@ -359,7 +358,10 @@ Result<int> checked(const ParsedLine& line, Console& console) {
   for (const OutputFile& file : output.files)
     if (run.options.soak_s == 0 || file.format != Format::jsonl) files.push_back(file);
   Status written = soak.take_status();
-  if (written.ok()) written = write_documents(files, document);
+  if (written.ok() && !files.empty()) {
+    COLL_ASSIGN(document.more_svg, machine_picture(report));
+    written = write_documents(files, document);
+  }
   if (written.ok() && !output.save_baseline.empty()) {
     std::vector<const BenchReport*> reports;
     for (const BenchReport& each : run.measured) reports.push_back(&each);

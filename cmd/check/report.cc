@@ -214,8 +214,7 @@ Result<std::string> machine_picture(const CheckReport& report) {
   return topo_svg(view, nullptr);
 }
 
-Document check_document(const CheckReport& report, std::string json,
-                        const std::string& machine_svg) {
+Document check_document(const CheckReport& report, std::string json) {
   Document document{.title = format("collctl check: {}", counted(report.hosts.size(), "host")),
                     .heading = format("collctl check, {}: {}, {:.1f} s", level_word(report.level),
                                       counted(report.hosts.size(), "host"), report.seconds),
@@ -226,8 +225,7 @@ Document check_document(const CheckReport& report, std::string json,
                     .json = std::move(json),
                     .rows = "checks",
                     .csv = {},
-                    .svg = paths_svg("Paths between NICs", report.paths),
-                    .more_svg = machine_svg};
+                    .svg = paths_svg("Paths between NICs", report.paths)};
   HostTable table;
   for (const SuiteResult& result : report.suites) table.checks.emplace_back(result.suite->name);
   for (const Host& host : report.hosts) {
