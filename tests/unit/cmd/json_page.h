@@ -129,7 +129,7 @@ inline std::string lines_of(const std::set<std::string>& wrong) {
   return text;
 }
 
-// What the page does not know of a document, one line each; empty: nothing.
+// Keys of a document that the page does not know, one line each; empty: none.
 inline std::string unknown(const nlohmann::json& document) {
   std::set<std::string> seen, wrong;
   compare(document, "", every_key(document.at("schema")), seen, wrong);

@@ -1,8 +1,8 @@
 // Ranks as threads of one process: a rank that cannot start ends the others at once, with its own
 // reason, long before their time to start is up.
-#include <unistd.h>
-
 #include <atomic>
+#include <chrono>
+#include <semaphore>
 
 #include "cmd/job/job.h"
 #include "cmd/measure/rank.h"
@@ -28,11 +28,14 @@ Status start_or_fail(const TaskContext& context) {
 const RankTask kOneFails{.name = "one fails", .run = start_or_fail};
 
 std::atomic<int> told = 0;
+std::counting_semaphore<> each_time{0};  // that people were told
 
 // Says nothing until people were told twice that it goes on.
 Status wait_until_told(const TaskContext&) {
-  const Deadline until = Deadline::after_seconds(kStartSeconds);
-  while (told < 2 && !until.passed()) ::usleep(1000);
+  const auto limit = std::chrono::duration<double>(kStartSeconds);
+  for (int i = 0; i < 2; ++i)
+    if (!each_time.try_acquire_for(limit))
+      return Error(ErrorCode::deadline, "nobody was told that the job goes on");
   return {};
 }
 
@@ -44,7 +47,10 @@ TEST_CASE("while ranks say nothing people are told that the job goes on", "[thre
   LaunchOptions options;
   options.ranks = 1;
   options.rank_mode = "thread";
-  options.talk.still = [] { ++told; };
+  options.talk.still = [] {
+    ++told;
+    each_time.release();
+  };
   TaskSpec spec{.task = &kSilent, .settings = {}, .options = "{}"};
   RecordSink sink;
   const JobOutcome outcome = run_task_job(options, spec, sink);
