@@ -203,7 +203,7 @@ Document bench_document(const BenchReport& report, const Verdict& verdict, std::
                    verdict](const TextStyle& style) { return bench_text(report, verdict, style); },
       .csv = bench_csv(report),
       .svg = {}};
-  document.svg = curves_svg(report, expected_busbw(document.json));
+  document.svg = curves_svg(report, expected_busbw(document.judged.document));
   return document;
 }
 

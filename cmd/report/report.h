@@ -71,7 +71,7 @@ struct Curve {
 std::vector<Curve> curves_of(const std::vector<BenchRow>& rows);
 // curves_svg.cc: bus bandwidth and time over size, as a picture, with what was expected where the
 // document of the report says it (results[].expected).
-std::map<uint64_t, double> expected_busbw(const std::string& json);
+std::map<uint64_t, double> expected_busbw(const std::string& measured);
 std::string curves_svg(const BenchReport& report, const std::map<uint64_t, double>& expected = {});
 // Bus bandwidth over size, in characters.
 std::string plot(const std::vector<BenchRow>& rows);
