@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "cmd/cli/help.h"
+#include "cmd/text/sizes.h"
 #include "cmd/text/table.h"
 
 namespace collctl::cmd {
@@ -43,12 +44,6 @@ std::string option_names(const Option& option) {
   return text;
 }
 
-std::string allowed_words(const Option& option) {
-  std::string words;
-  for (const auto& word : option.allowed) words += (words.empty() ? "" : ", ") + word;
-  return words;
-}
-
 std::string default_of(const Option& option) {
   if (takes_value(option)) return format("[{}]", option.fallback);
   return option.group == Group::general ? "" : "[off]";
@@ -65,7 +60,7 @@ std::string option_help(const Option& option, bool full, size_t width) {
     text += wrapped_text(more, width < kBeside ? kBelow : kWords, width);
   };
   if (!option.allowed.empty() && option.kind != ValueKind::integer)
-    add(format("one of: {}", allowed_words(option)));
+    add(format("one of: {}", joined(option.allowed)));
   if (*option.more != 0) add(option.more);
   if (option.repeatable) add("May be given several times.");
   return text;

@@ -12,6 +12,7 @@
 #include "base/record.h"
 #include "cmd/cli/foreign_options.h"
 #include "cmd/cli/parse.h"
+#include "cmd/text/sizes.h"
 
 namespace collctl::cmd {
 namespace {
@@ -27,19 +28,13 @@ std::optional<double> decimal(const std::string& text) {
   return value;
 }
 
-std::string words_of(const Option& option) {
-  std::string text;
-  for (const std::string& word : option.allowed) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
 bool whole(const std::string& text) {
   return !text.empty() && text.size() <= 18 &&
          text.find_first_not_of("0123456789") == std::string::npos;
 }
 
 std::string expectation(const Option& option) {
-  std::string words = words_of(option);
+  std::string words = joined(option.allowed);
   switch (option.kind) {
     case ValueKind::integer:
       return format("a whole number {:.0f}..{:.0f}{}{}", option.minimum, option.maximum,
@@ -164,7 +159,7 @@ void word_field(base::Record& io, const Option& option, const char* name, uint64
   if (!io.reading()) return;
   const auto at = std::find(option.allowed.begin(), option.allowed.end(), word);
   number = uint64_t(at - option.allowed.begin());
-  if (at == option.allowed.end()) io.fail(name, words_of(option)), number = 0;
+  if (at == option.allowed.end()) io.fail(name, joined(option.allowed)), number = 0;
 }
 
 std::string field_name(const Option& option) {

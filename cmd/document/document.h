@@ -57,6 +57,8 @@ struct Grid {
 struct HostTable {
   std::vector<std::string> checks;
   std::vector<std::vector<std::string>> rows;
+  // Whether a row has nothing to say: those of many hosts are folded.
+  static bool is_plain(const std::vector<std::string>& row);
 };
 // A measurement, and what it was compared with (empty: nothing, it is alone).
 struct Evidence {

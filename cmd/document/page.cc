@@ -179,15 +179,12 @@ std::string hosts_html(HostTable hosts) {
   const auto failures = [](const auto& row) {
     return std::count(row.begin() + 1, row.end(), "FAIL");
   };
-  const auto plain = [](const auto& row) {
-    return std::all_of(row.begin() + 1, row.end(),
-                       [](const std::string& cell) { return cell == "ok" || cell == "-"; });
-  };
   auto& rows = hosts.rows;
   std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) {
-    return failures(a) != failures(b) ? failures(a) > failures(b) : !plain(a) && plain(b);
+    return failures(a) != failures(b) ? failures(a) > failures(b)
+                                      : !HostTable::is_plain(a) && HostTable::is_plain(b);
   });
-  const auto first_plain = std::find_if(rows.begin(), rows.end(), plain);
+  const auto first_plain = std::find_if(rows.begin(), rows.end(), HostTable::is_plain);
   std::vector<std::vector<std::string>> folded;
   if (size_t(rows.end() - first_plain) > kMostPlainHosts) {
     folded.assign(first_plain, rows.end());

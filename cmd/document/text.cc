@@ -41,10 +41,7 @@ std::string text_of(const HostTable& table, size_t width) {
     matrix.columns.push_back({.title = check, .left = true});
   size_t good = 0, folded = 0;
   for (const auto& row : table.rows) {
-    const bool plain = std::all_of(row.begin() + 1, row.end(), [](const std::string& said) {
-      return said == "ok" || said == "-";
-    });
-    if (plain && ++good > kMostRows) {
+    if (HostTable::is_plain(row) && ++good > kMostRows) {
       ++folded;
       continue;
     }
@@ -101,6 +98,11 @@ void add_parts(const Document& document, bool after, const TextStyle& style, siz
 }
 
 }  // namespace
+
+bool HostTable::is_plain(const std::vector<std::string>& row) {
+  return std::all_of(row.begin() + 1, row.end(),
+                     [](const std::string& cell) { return cell == "ok" || cell == "-"; });
+}
 
 std::string verdict_coloured(const Verdict& verdict, const Console* console,
                              const std::string& words) {

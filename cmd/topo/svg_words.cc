@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "cmd/text/sizes.h"
 #include "cmd/topo/svg_plane.h"
 
 namespace collctl::cmd {
@@ -33,8 +34,7 @@ void add_wrapped(std::vector<Words>& to, const std::string& text, double width, 
 // On one line where they fit, else each on its own.
 void add_list(std::vector<Words>& to, const std::vector<std::string>& words, double width,
               const Words& form) {
-  std::string all;
-  for (const std::string& each : words) all += (all.empty() ? "" : ", ") + each;
+  const std::string all = joined(words);
   if (text_width(all, form.size, form.bold) <= width) return add_wrapped(to, all, width, form);
   for (const std::string& each : words) add_wrapped(to, each, width, form);
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "cmd/text/sizes.h"
 #include "cmd/topo/parts.h"
 #include "cmd/topo/topo.h"
 
@@ -59,13 +60,11 @@ class Tree {
   Branch cpu_branch(const Part& cpu) const {
     std::string text = cpu.title;
     if (parts_.several_hosts) text = format("host {} ", cpu.host) + text;
-    std::string details;
-    if (cpu.cpu->numa == -1) details = "NUMA node unknown";
-    for (const std::string& each : cpu.details) details += (details.empty() ? "" : ", ") + each;
-    if (parts_.cpu_gbps > 0)
-      details +=
-          format("{}{:.4g} GB/s to other CPUs", details.empty() ? "" : ", ", parts_.cpu_gbps);
-    if (!details.empty()) text += "  " + details;
+    std::vector<std::string> said;
+    if (cpu.cpu->numa == -1) said.emplace_back("NUMA node unknown");
+    said.insert(said.end(), cpu.details.begin(), cpu.details.end());
+    if (parts_.cpu_gbps > 0) said.push_back(format("{:.4g} GB/s to other CPUs", parts_.cpu_gbps));
+    if (!said.empty()) text += "  " + joined(said);
     Branch branch{text, {}};
     add_below(cpu, branch);
     return branch;
