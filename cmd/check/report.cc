@@ -215,17 +215,11 @@ Result<std::string> machine_picture(const CheckReport& report) {
 }
 
 Document check_document(const CheckReport& report, std::string json) {
-  Document document{.title = format("collctl check: {}", counted(report.hosts.size(), "host")),
-                    .heading = format("collctl check, {}: {}, {:.1f} s", level_word(report.level),
-                                      counted(report.hosts.size(), "host"), report.seconds),
-                    .parts = {},
-                    .judged = judgement_of(json),
-                    .hosts = {},
-                    .summary = {},
-                    .json = std::move(json),
-                    .rows = "checks",
-                    .csv = {},
-                    .svg = paths_svg("Paths between NICs", report.paths)};
+  Document document = document_with(std::move(json), "checks");
+  document.title = format("collctl check: {}", counted(report.hosts.size(), "host"));
+  document.heading = format("collctl check, {}: {}, {:.1f} s", level_word(report.level),
+                            counted(report.hosts.size(), "host"), report.seconds);
+  document.svg = paths_svg("Paths between NICs", report.paths);
   HostTable table;
   for (const SuiteResult& result : report.suites) table.checks.emplace_back(result.suite->name);
   for (const Host& host : report.hosts) {

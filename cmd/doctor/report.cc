@@ -112,16 +112,10 @@ Document doctor_document(const Survey& survey, const Diagnosis& diagnosis, std::
   const size_t hosts = survey.hosts.size();
   const auto lost = size_t(std::count_if(survey.hosts.begin(), survey.hosts.end(),
                                          [](const auto& host) { return host.error.has_value(); }));
-  Document document{.title = format("collctl doctor: {}", hosts == 1 ? survey.hosts[0].spec.name
-                                                                     : counted(hosts, "host")),
-                    .heading = {},
-                    .parts = {},
-                    .judged = judgement_of(json),
-                    .hosts = {},
-                    .summary = joined(diagnosis.summary),
-                    .json = std::move(json),
-                    .rows = "checks",
-                    .svg = {}};
+  Document document = document_with(std::move(json), "checks");
+  document.title =
+      format("collctl doctor: {}", hosts == 1 ? survey.hosts[0].spec.name : counted(hosts, "host"));
+  document.summary = joined(diagnosis.summary);
   document.heading = document.title;
   if (lost > 0) document.heading = format("{}, {} could not be asked", document.title, lost);
   Facts connections;

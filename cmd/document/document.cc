@@ -122,6 +122,14 @@ std::string lists_text(const std::string& json, size_t width) {
   return text;
 }
 
+Document document_with(std::string json, std::string rows) {
+  Document document;
+  document.judged = judgement_of(json);
+  document.json = std::move(json);
+  document.rows = std::move(rows);
+  return document;
+}
+
 std::string document_as(Format format, const Document& document) {
   switch (format) {
     case Format::json:

@@ -101,6 +101,9 @@ struct Document {
   std::string more_svg = {};  // further pictures, for .html alone
 };
 
+// One with what its JSON says and nothing to print yet.
+Document document_with(std::string json, std::string rows);
+
 // text.cc: the heading, the parts, who is at fault, what failed, what is to know, what was not
 // tested, and last the verdict. Nothing in it is obeyed by a terminal.
 std::string document_text(const Document& document, const TextStyle& style);

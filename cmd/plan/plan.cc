@@ -266,15 +266,9 @@ Result<PlanRow> make_row(const JobPlan& plan, const runtime::CommShape& shape, u
 Status write_plan_files(const ParsedLine& line, const TopoView& view, const std::string& json,
                         std::string text) {
   COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr));
-  Document document{.title = "collctl plan: " + view.source,
-                    .heading = {},
-                    .parts = {{Drawn{[text = std::move(text)](size_t) { return text; }}}},
-                    .judged = judgement_of(json),
-                    .hosts = {},
-                    .summary = {},
-                    .json = json,
-                    .rows = "choices",
-                    .svg = {}};
+  Document document = document_with(json, "choices");
+  document.title = "collctl plan: " + view.source;
+  document.parts.push_back({Drawn{[text = std::move(text)](size_t) { return text; }}});
   return write_documents(output.files, document);
 }
 

@@ -295,19 +295,14 @@ PathMatrix rails_paths(const RailsReport& report, const RailsFindings& found) {
 
 Document rails_document(const RailsReport& report, const RailsFindings& found, std::string json) {
   const size_t hosts = report.one_host ? 1 : report.hosts.size();
-  Document document{
-      .title = format("collctl rails: {}",
-                      hosts == 1 ? report.hosts[0].host.name : counted(hosts, "host")),
-      .heading = format("collctl rails: {}, {}, messages of {}", counted(hosts, "host"),
-                        found.rdma ? "RDMA (NET/IB)" : "sockets (NET/Socket)",
-                        human_bytes(report.message_bytes)),
-      .parts = {},
-      .judged = judgement_of(json),
-      .hosts = {},
-      .summary = joined(found.summary),
-      .json = std::move(json),
-      .rows = "checks",
-      .svg = paths_svg("Paths between NICs", rails_paths(report, found))};
+  Document document = document_with(std::move(json), "checks");
+  document.title =
+      format("collctl rails: {}", hosts == 1 ? report.hosts[0].host.name : counted(hosts, "host"));
+  document.heading = format("collctl rails: {}, {}, messages of {}", counted(hosts, "host"),
+                            found.rdma ? "RDMA (NET/IB)" : "sockets (NET/Socket)",
+                            human_bytes(report.message_bytes));
+  document.summary = joined(found.summary);
+  document.svg = paths_svg("Paths between NICs", rails_paths(report, found));
   for (size_t h = 0; h < hosts; ++h) document.hosts.push_back(report.hosts[h].host.name);
   if (report.one_host)
     document.parts.push_back({Facts{{"there is only one host: its NICs loop back to each other"}}});

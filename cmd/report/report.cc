@@ -189,20 +189,13 @@ std::string bench_text(const BenchReport& report, const Verdict& verdict, const 
 }
 
 Document bench_document(const BenchReport& report, const Verdict& verdict, std::string json) {
-  Document document{
-      .title =
-          report.spec.soak ? "collctl soak" : format("collctl {}", name_of(report.spec.collective)),
-      .heading = {},
-      .parts = {},
-      .judged = judgement_of(json),
-      .hosts = {},
-      .summary = {},
-      .json = std::move(json),
-      .rows = "results",
-      .own_text = [report,
-                   verdict](const TextStyle& style) { return bench_text(report, verdict, style); },
-      .csv = bench_csv(report),
-      .svg = {}};
+  Document document = document_with(std::move(json), "results");
+  document.title =
+      report.spec.soak ? "collctl soak" : format("collctl {}", name_of(report.spec.collective));
+  document.own_text = [report, verdict](const TextStyle& style) {
+    return bench_text(report, verdict, style);
+  };
+  document.csv = bench_csv(report);
   document.svg = curves_svg(report, expected_busbw(document.judged.document));
   return document;
 }

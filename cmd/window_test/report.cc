@@ -242,18 +242,12 @@ void add_broken_stage(WindowReport& report, const std::string& stage, const Erro
 Document window_document(const WindowReport& report, std::string json) {
   const BenchHeader& header = report.header;
   const bool few = header.ranks <= kMostRanksDrawn && !report.pairs.empty();
-  Document document{
-      .title = format("collctl window-test: {}", counted(size_t(header.ranks), "rank")),
-      .heading = format("collctl window-test: {} {} {} on {}", header.ranks,
-                        header.device == "cpu" ? "CPU" : "GPU",
-                        header.ranks == 1 ? "rank" : "ranks", counted(header.hosts.size(), "host")),
-      .parts = {},
-      .judged = judgement_of(json),
-      .hosts = {},
-      .summary = {},
-      .json = std::move(json),
-      .rows = "checks",
-      .svg = few ? window_svg(report) : ""};
+  Document document = document_with(std::move(json), "checks");
+  document.title = format("collctl window-test: {}", counted(size_t(header.ranks), "rank"));
+  document.heading = format(
+      "collctl window-test: {} {} {} on {}", header.ranks, header.device == "cpu" ? "CPU" : "GPU",
+      header.ranks == 1 ? "rank" : "ranks", counted(header.hosts.size(), "host"));
+  document.svg = few ? window_svg(report) : "";
   for (const HostLine& host : header.hosts) document.hosts.push_back(host.host.name);
   document.parts.push_back({where_ranks_are(header)});
   document.parts.push_back({stages_table(report)});
