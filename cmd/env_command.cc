@@ -18,15 +18,15 @@
 namespace collctl::cmd {
 namespace {
 
-struct Shown {
+struct ShownVariable {
   const base::Knob* knob;
   base::KnobValue said;
   std::string value;
   bool masked;
 };
 
-std::vector<Shown> visible_knobs() {
-  std::vector<Shown> list;
+std::vector<ShownVariable> visible_knobs() {
+  std::vector<ShownVariable> list;
   for (const base::Knob& knob : base::knobs()) {
     if ((knob.flags & base::kHidden) != 0) continue;
     base::KnobValue value = base::knob_value(knob.id);
@@ -144,12 +144,12 @@ std::string site_text() {
   return text;
 }
 
-std::string env_json(const std::vector<Shown>& list, const AdoptedShown& adopted,
+std::string env_json(const std::vector<ShownVariable>& list, const AdoptedShown& adopted,
                      const ShownCalibration& calibration) {
   JsonWriter json;
   begin_document(json, "collctl.env/1");
   json.key("knobs").begin_array();
-  for (const Shown& shown : list) {
+  for (const ShownVariable& shown : list) {
     json.begin_object().field("name", format("COLLCTL_{}", shown.knob->name));
     json.key("field_name");
     if (*shown.knob->nccl_name != 0)
@@ -189,9 +189,9 @@ std::string or_dash(const std::string& text) {
   return text.empty() ? "-" : text;
 }
 
-std::string env_text(const std::vector<Shown>& list, const Console& console) {
+std::string env_text(const std::vector<ShownVariable>& list, const Console& console) {
   size_t name = 0, value = 5, standard = 7, origin = 6;
-  for (const Shown& shown : list) {
+  for (const ShownVariable& shown : list) {
     name = std::max(name, std::string(shown.knob->name).size() + 8);
     value = std::max(value, std::min<size_t>(24, or_dash(shown.value).size()));
     standard = std::max(standard, or_dash(shown.knob->default_value).size());
@@ -199,7 +199,7 @@ std::string env_text(const std::vector<Shown>& list, const Console& console) {
   }
   std::string text = format("{:<{}}  {:<{}}  {:<{}}  origin\n", "# knob", name, "value", value,
                             "default", standard);
-  for (const Shown& shown : list) {
+  for (const ShownVariable& shown : list) {
     const bool set = shown.said.origin != "default";
     const std::string line =
         format("{:<{}}  {:<{}}  {:<{}}  {}", format("COLLCTL_{}", shown.knob->name), name,

@@ -29,7 +29,7 @@ constexpr FigureRow kFigures[] = {
     {"node/allreduce", "all-reduce inside a host", "the median of alike hosts"},
 };
 
-struct Figure {
+struct SeenFigure {
   double value;
   const Finding* from;
 };
@@ -72,7 +72,7 @@ void add_facts(const CheckReport& report, EvidenceList& list) {
 }
 
 void add_figures(const CheckReport& report, const FigureRow& row, EvidenceList& list) {
-  std::vector<Figure> all;
+  std::vector<SeenFigure> all;
   for (const Finding& finding : report.findings) {
     if (finding.name != row.check || finding.measured.empty()) continue;
     if (std::strtod(finding.measured.c_str(), nullptr) <= 0) continue;  // a rank alone on its host
@@ -80,7 +80,7 @@ void add_figures(const CheckReport& report, const FigureRow& row, EvidenceList& 
   }
   if (all.empty()) return;
   const bool less = all[0].from->unit == "us";
-  std::sort(all.begin(), all.end(), [&](const Figure& a, const Figure& b) {
+  std::sort(all.begin(), all.end(), [&](const SeenFigure& a, const SeenFigure& b) {
     return less ? a.value > b.value : a.value < b.value;  // the worst first
   });
   const std::string& unit = all[0].from->unit;

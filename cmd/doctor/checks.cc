@@ -22,7 +22,7 @@ constexpr uint64_t kPidsPerCore = 16;            // a rank with its threads
 constexpr uint64_t kFewestLocked = 1024 * kMiB;  // registered buffers of RDMA
 constexpr double kClockSeconds = 0.5;
 
-std::string size_text(uint64_t bytes) {
+std::string room_text(uint64_t bytes) {
   if (bytes == base::kUnlimited) return "unlimited";
   for (const auto& [unit, name] : {std::pair(uint64_t(1) << 40, "TiB"),
                                    {uint64_t(1) << 30, "GiB"},
@@ -217,7 +217,7 @@ void Examiner::compare(const ComparedFact& what) {
 void Examiner::limits(const SurveyedHost& host) {
   const HostFacts& facts = *host.facts;
   const bool rdma = !facts.rdma.empty();
-  Finding& locked = add("memlock", host, size_text(facts.locked_memory.soft));
+  Finding& locked = add("memlock", host, room_text(facts.locked_memory.soft));
   if (rdma && facts.locked_memory.soft < kFewestLocked)
     fail(locked, "unlimited", "RDMA registers buffers: they must be locked in memory",
          "memlock unlimited in /etc/security/limits.d, LimitMEMLOCK=infinity for sshd");
@@ -244,14 +244,14 @@ void Examiner::limits(const SurveyedHost& host) {
 void Examiner::shared_memory(const SurveyedHost& host) {
   const HostFacts& facts = *host.facts;
   const uint64_t wanted = kShmPerCore * uint64_t(std::max(facts.cores, 1));
-  Finding& check = add("shm", host, facts.has_shm ? size_text(facts.shm_free_bytes) : "none");
+  Finding& check = add("shm", host, facts.has_shm ? room_text(facts.shm_free_bytes) : "none");
   if (!facts.has_shm)
-    return fail(check, size_text(wanted), "/dev/shm is not there",
+    return fail(check, room_text(wanted), "/dev/shm is not there",
                 "mount it: mount -t tmpfs shm /dev/shm");
   if (facts.shm_free_bytes < wanted)
-    fail(check, size_text(wanted),
-         format("/dev/shm has {} free of {}", size_text(facts.shm_free_bytes),
-                size_text(facts.shm_bytes)),
+    fail(check, room_text(wanted),
+         format("/dev/shm has {} free of {}", room_text(facts.shm_free_bytes),
+                room_text(facts.shm_bytes)),
          "enlarge it: mount -o remount,size=50% /dev/shm (docker: --shm-size); look for old files "
          "in it");
 }
@@ -261,7 +261,7 @@ void Examiner::cgroup(const SurveyedHost& host) {
   const auto cores = uint64_t(std::max(host.facts->cores, 1));
   std::string text;
   const auto part = [&](const std::string& what) { text += (text.empty() ? "" : ", ") + what; };
-  if (limits.memory_bytes) part(size_text(*limits.memory_bytes));
+  if (limits.memory_bytes) part(room_text(*limits.memory_bytes));
   if (limits.cores) part(format("{:.3g} cores", *limits.cores));
   if (limits.pids) part(format("{} pids", *limits.pids));
   Finding& check = add("cgroup", host, text.empty() ? "no limit" : text);
@@ -292,7 +292,7 @@ void Examiner::cgroup(const SurveyedHost& host) {
   }
   // Memory in use is mostly cache; the limit itself is what counts.
   if (limits.memory_bytes && *limits.memory_bytes < kMemoryPerCore * cores)
-    fail(check, size_text(kMemoryPerCore * cores),
+    fail(check, room_text(kMemoryPerCore * cores),
          "the memory limit is too small for a rank a core",
          "raise it: MemoryMax= of the slice, --memory of the container");
 }

@@ -23,7 +23,7 @@ using runtime::Operation;
 namespace {
 
 constexpr size_t kMostHanded = 4096;
-constexpr const char* kHint = "without --vs collctl runs alone";
+constexpr const char* kRunsAlone = "without --vs collctl runs alone";
 
 std::optional<MpiType> mpi_type(DataType type) {
   switch (type) {
@@ -76,7 +76,7 @@ uint64_t most_counted(const RowKey& key, int nranks) {
 
 Error hang_of(const std::string& what) {
   return {ErrorCode::deadline, format("MPI hangs, not collctl: {} did not return in time", what),
-          kHint};
+          kRunsAlone};
 }
 
 template <class Handle>
@@ -85,7 +85,7 @@ Status checked(const MpiTable<Handle>& table, int code, const char* what) {
   char text[kMpiMostText] = "";
   int length = 0;
   table.error_string(code, text, &length);
-  return Error(ErrorCode::lost, format("MPI failed, not collctl: {}: {}", what, text), kHint);
+  return Error(ErrorCode::lost, format("MPI failed, not collctl: {}: {}", what, text), kRunsAlone);
 }
 
 // A row in MPI's words: what is called for it, again and again. Every submission is a call.
@@ -357,7 +357,7 @@ class World : public MpiWorld {
                      format("this MPI's numbers are not those of Open MPI or MPICH: type {} has {} "
                             "bytes, expected {}",
                             i, bytes, kMpiTypeBytes[i]),
-                     kHint);
+                     kRunsAlone);
     }
     return {};
   }

@@ -39,7 +39,7 @@ std::string cost_lines(const BenchClosing& closing) {
 // --stragglers: who was late, then how the ranks' time went, those first that waited least.
 std::string waits_lines(std::vector<RankWaits> waits) {
   if (waits.empty()) return "";
-  constexpr size_t kMostRanks = 16;
+  constexpr size_t kMostNamed = 16;
   const auto late = stragglers(waits);
   std::string text = late.empty() ? "# Late                 : nobody stands out\n" : "";
   for (const Straggler& one : late)
@@ -47,7 +47,7 @@ std::string waits_lines(std::vector<RankWaits> waits) {
   std::stable_sort(waits.begin(), waits.end(), [](const RankWaits& a, const RankWaits& b) {
     return a.own_us() * b.elapsed_us > b.own_us() * a.elapsed_us;
   });
-  for (size_t i = 0; i < std::min(waits.size(), kMostRanks); ++i) {
+  for (size_t i = 0; i < std::min(waits.size(), kMostNamed); ++i) {
     const RankWaits& rank = waits[i];
     const auto most = std::max_element(rank.peers.begin(), rank.peers.end(),
                                        [](const PeerWaits& a, const PeerWaits& b) {
@@ -63,8 +63,8 @@ std::string waits_lines(std::vector<RankWaits> waits) {
                      percent(most->recv_us + most->send_us));
     text += "\n";
   }
-  if (waits.size() > kMostRanks)
-    text += format("#   and {} ranks that waited more\n", waits.size() - kMostRanks);
+  if (waits.size() > kMostNamed)
+    text += format("#   and {} ranks that waited more\n", waits.size() - kMostNamed);
   return text;
 }
 

@@ -13,7 +13,7 @@
 namespace collctl::cmd {
 namespace {
 
-constexpr size_t kMostLine = 4096;
+constexpr size_t kLongestLine = 4096;
 constexpr const char* kSecret[] = {"TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH", "KEY"};
 
 int64_t began_ns = 0;
@@ -85,7 +85,7 @@ std::string line_without_secrets(const std::vector<std::string>& arguments) {
       shown = name + "=...";
     hides_next = hides && equals == std::string::npos && word.starts_with("--");
     line += " " + (is_plain(shown) ? shown : base::shell_quoted(shown));
-    if (line.size() > kMostLine) return line.substr(0, kMostLine) + " ...";
+    if (line.size() > kLongestLine) return line.substr(0, kLongestLine) + " ...";
   }
   return line;
 }

@@ -76,7 +76,9 @@ void write_path(const TopoView& view, const Locality& locality, int from, int to
   const NodeKind a = graph.nodes[size_t(from)].kind, b = graph.nodes[size_t(to)].kind;
   if (a == NodeKind::gpu && b == NodeKind::gpu) {
     const GpuWay way = gpu_way(graph, view.base, view.rules, from, to);
-    json.field("p2p", way.way == Way::p2p).field("way", way_name(way.way)).field("why", way.why);
+    json.field("p2p", way.way == topology::Way::p2p)
+        .field("way", way_name(way.way))
+        .field("why", way.why);
   } else if (a == NodeKind::gpu && b == NodeKind::net) {
     const Relay relay = pxn(graph, view.base, locality, view.rules, from, to);
     // Through a relay the NIC reads the relay's memory.

@@ -46,14 +46,14 @@ struct Bootstrap::State::Joining::Outgoing {
                   base::AuthConnector::start(to->address, secret,
                                              encoded(PeerGreeting{purpose, rank, to->rank})));
     }
-    Result<bool> finished = connector->progress();
-    if (!finished && !connector->connected() && tries_left-- > 0) {
+    Result<bool> is_through = connector->progress();
+    if (!is_through && !connector->connected() && tries_left-- > 0) {
       connector.reset();
       base::sleep_until(Deadline::after_ms(20));
       return false;
     }
-    if (finished && *finished) done = {connector->take(), connector->session()};
-    return finished;
+    if (is_through && *is_through) done = {connector->take(), connector->session()};
+    return is_through;
   }
 };
 

@@ -201,14 +201,14 @@ Status Bootstrap::State::Joining::run() {
     into = base::seconds_since(at);
     at = now_ns();
   };
-  PhaseTimes& times = s_.times;
+  PhaseTimes& phases = s_.times;
   COLL_TRY_IN(check_options(), "bootstrap");
   COLL_TRY_IN(listen(), "bootstrap: listen");
-  lap(times.listen);
+  lap(phases.listen);
   COLL_TRY(check_in());
-  lap(times.check_in);
+  lap(phases.check_in);
   COLL_TRY(wait_for_place());
-  lap(times.wait_root);
+  lap(phases.wait_root);
   if (size() > 1) {
     COLL_TRY(s_.gathering.keep(connect()));
     COLL_TRY(exchange_table());
@@ -217,13 +217,13 @@ Status Bootstrap::State::Joining::run() {
     if (!send_frame(line_, FrameType::connected, {})) line_.reset();
   }
   cancelling_.reset();
-  lap(times.connect);
-  times.total = base::seconds_since(start);
+  lap(phases.connect);
+  phases.total = base::seconds_since(start);
   COLL_INFO(bootstrap,
             "rank {} of {}: bootstrap {:.3f} s (listen {:.3f}, check in {:.3f}, wait for root "
             "{:.3f}, connect {:.3f})",
-            rank(), size(), times.total, times.listen, times.check_in, times.wait_root,
-            times.connect);
+            rank(), size(), phases.total, phases.listen, phases.check_in, phases.wait_root,
+            phases.connect);
   return {};
 }
 

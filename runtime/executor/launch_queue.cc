@@ -15,7 +15,7 @@ Result<LaunchQueue> LaunchQueue::make(const transport::DevicePointer& device) {
 }
 
 Status LaunchQueue::await_room(uint64_t kernels, const std::function<bool()>& over) {
-  constexpr int64_t kSpinNs = 1'000'000, kSleepNs = 100'000;  // what is queued lasts longer
+  constexpr int64_t kSpinNs = 1'000'000, kNapNs = 100'000;  // what is queued lasts longer
   const int64_t start = now_ns();
   while (!has_room(kernels) && first_ != next_) {
     Mark& mark = marks_[first_ % marks_.size()];
@@ -28,7 +28,7 @@ Status LaunchQueue::await_room(uint64_t kernels, const std::function<bool()>& ov
     } else if (now_ns() - start < kSpinNs) {
       base::yield_thread();
     } else {
-      base::sleep_until(Deadline::after_ns(kSleepNs));
+      base::sleep_until(Deadline::after_ns(kNapNs));
     }
   }
   return {};

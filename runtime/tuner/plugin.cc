@@ -97,17 +97,17 @@ TunerConstants model_constants() {
       constants.base_us[*number][column] = row->base_us;
       for (int hop = 0; hop < 3; ++hop) constants.hop_us[hop][*number][column] = row->hop_us[hop];
     }
-  constexpr CapId kCaps[] = {CapId::ll_total, CapId::ring_ll128_channel, CapId::tree_ll128_channel,
-                             CapId::tree_channel};
+  constexpr CapId kCapColumns[] = {CapId::ll_total, CapId::ring_ll128_channel,
+                                   CapId::tree_ll128_channel, CapId::tree_channel};
   constexpr int kNodes[] = {1, 2, 4};
   for (int cap = 0; cap < 4; ++cap)
     for (int generation = 0; generation < 4; ++generation)
       for (int n = 0; n < 3; ++n)
         // Between nodes LL's is the CPUs': NCCL has Intel's with the oldest GPUs, else AMD's.
         constants.caps[cap][generation][n] =
-            kCaps[cap] == CapId::ll_total && n > 0
+            kCapColumns[cap] == CapId::ll_total && n > 0
                 ? ll_cap_between_nodes(generation > 0, kNodes[n])
-                : cap_gbps(kCaps[cap], Generation(generation), kNodes[n]);
+                : cap_gbps(kCapColumns[cap], Generation(generation), kNodes[n]);
   return constants;
 }
 

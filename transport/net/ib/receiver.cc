@@ -76,7 +76,7 @@ Status IbReceiver::post_waiting(bool& moved) {
     if (std::any_of(flush_room_.begin(), flush_room_.end(), [](uint32_t r) { return r == 0; }))
       break;
     flush_waiting_.erase(flush_waiting_.begin());
-    COLL_TRY(flush(stream, number));
+    COLL_TRY(flush_stream(stream, number));
     moved = true;
   }
   if (control_.peer_done()) return {};
@@ -171,7 +171,7 @@ Status IbReceiver::announced(IbLane& lane, uint32_t immediate) {
 }
 
 // A read by each adapter that wrote a part of it.
-Status IbReceiver::flush(int stream_index, uint64_t number) {
+Status IbReceiver::flush_stream(int stream_index, uint64_t number) {
   Stream& stream = streams_[size_t(stream_index)];
   Message& message = stream.message(number);
   message.flushing = 0;

@@ -53,7 +53,7 @@ class IbReceiver : public IbConnection {
   Status heard(const IbMessage& message) override;
 
   Status tell(int stream, bool& moved);
-  Status flush(int stream, uint64_t number);
+  Status flush_stream(int stream, uint64_t number);
   void answer_moving();
 
   std::array<Stream, kernels::kProtocolCount> streams_;
