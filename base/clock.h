@@ -9,7 +9,7 @@
 namespace collctl::base {
 
 // Stands in for the machine's clock: a test's, or base/stop.h's. Set before other threads run.
-inline int64_t (*test_clock)() = nullptr;
+inline int64_t (*other_clock)() = nullptr;
 
 // The kernel's monotonic clock, which the kernel's own waits go by.
 inline int64_t machine_ns() {
@@ -19,8 +19,8 @@ inline int64_t machine_ns() {
 }
 
 inline int64_t now_ns() {
-  if (test_clock != nullptr) [[unlikely]]
-    return test_clock();
+  if (other_clock != nullptr) [[unlikely]]
+    return other_clock();
   return machine_ns();
 }
 

@@ -283,8 +283,11 @@ Cause cause_of_connect(int error_number) {
 }  // namespace
 
 Error connect_error(const Address& to, int error_number) {
-  return errno_error(ErrorCode::lost, "connect " + to.text(), error_number)
-      .because(cause_of_connect(error_number));
+  Error e = errno_error(ErrorCode::lost, "connect " + to.text(), error_number)
+                .because(cause_of_connect(error_number));
+  if (e.cause == Cause::unreachable && to.is_loopback())
+    e.hint = "this host's loopback interface is down or without an address: ip link set lo up";
+  return e;
 }
 
 Error closed_by_peer() {
@@ -318,7 +321,7 @@ Error no_connection(const std::string& address) {
 Error cannot_connect(const std::string& from, const std::string& to, const std::string& host,
                      const Error& cause) {
   Error e(cause.code, format("{} cannot connect to {}: {}", from, to, cause.message),
-          kBetweenHosts);
+          cause.hint.empty() ? kBetweenHosts : cause.hint);
   e.cause = Cause::no_connection;
   e.host = host;
   return e;

@@ -27,7 +27,7 @@ int64_t running_ns() {
 }  // namespace
 
 void stop_with_clock() {
-  test_clock = running_ns;
+  other_clock = running_ns;
 }
 
 void stop_this_process() {

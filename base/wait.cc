@@ -12,7 +12,8 @@ namespace {
 
 // When the deadline passes on the kernel's clock, if a test's own clock goes as fast as that.
 timespec machine_time(Deadline deadline) {
-  const int64_t at = test_clock == nullptr ? deadline.at() : machine_ns() + deadline.remaining_ns();
+  const int64_t at =
+      other_clock == nullptr ? deadline.at() : machine_ns() + deadline.remaining_ns();
   return {.tv_sec = at / 1'000'000'000, .tv_nsec = at % 1'000'000'000};
 }
 

@@ -14,7 +14,7 @@
 
 namespace collctl::base {
 
-// Tests that move time themselves (`test_clock`) wait here instead of in the kernel: until one of
+// Tests that move time themselves (`other_clock`) wait here instead of in the kernel: until one of
 // the descriptors is ready or that clock has come to the deadline. Returns like poll(2). Null: the
 // kernel's waits, which look at the clock again when the kernel's own time is up.
 inline int (*test_wait)(std::span<pollfd> fds, Deadline deadline) = nullptr;

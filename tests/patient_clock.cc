@@ -115,7 +115,7 @@ void install_patient_clock() {
   }
   errno = failure != 0 ? failure : WEXITSTATUS(ended);
   if (ended != 0) return without("fork");
-  base::test_clock = patient_now;
+  base::other_clock = patient_now;
   if (fake_verbs::use_clock != nullptr) fake_verbs::use_clock(patient_now);
   if (fake_nccl::use_clock != nullptr) fake_nccl::use_clock(patient_now);
 }

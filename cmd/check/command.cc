@@ -76,7 +76,7 @@ void leave_out(CheckRun& run, SuiteResult& result, SuiteEnd end, const std::stri
   result.end = end;
   result.why = why;
   Finding finding{.name = result.suite->name};
-  finding.leave_out(format("{} was not run: {}", result.suite->name, why));
+  finding.leave_out(format("{}: not run: {}", result.suite->name, why));
   run.findings.push_back(std::move(finding));
 }
 
@@ -352,7 +352,8 @@ Result<int> checked(const ParsedLine& line, Console& console) {
     console.out(output.format == Format::json
                     ? document.json
                     : document_text(document, {.width = size_t(console.out_width()),
-                                               .whole = output.verbosity > 0}));
+                                               .whole = output.verbosity > 0,
+                                               .console = &console}));
   if (run.interrupted) console.print_error(*run.interrupted);
   std::vector<OutputFile> files;  // without the lines of a soak, which are written
   for (const OutputFile& file : output.files)

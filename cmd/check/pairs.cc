@@ -82,8 +82,8 @@ Status check_pairs(CheckRun& run) {
     all.cell = format("{} {}, every host with some others", all.measured, all.unit);
   if (found.came_back > 0) {
     all.status = FindingStatus::warn;
-    all.message = format("{} were bad once and good when they were measured again",
-                         counted(found.came_back, "path"));
+    all.message =
+        format("{} once bad, and good when measured again", counted(found.came_back, "path"));
   }
   add(std::move(all));
   return {};

@@ -182,7 +182,8 @@ std::string alike_line(const Option& option, const std::string& json) {
 Status check_value(const Option& option, const std::string& value) {
   const bool file = option.kind == ValueKind::file;
   if (legal(option, value) && !(file && !meant_value(option, value).empty())) return {};
-  std::string message = format("--{} {}: expected {}", option.name,
+  std::string message = format("--{}{} {}: expected {}", option.name,
+                               option.letter == 0 ? "" : format(" (-{})", option.letter),
                                value.empty() ? "''" : value.substr(0, 80), expectation(option));
   if (file || option.kind == ValueKind::choice || option.kind == ValueKind::choices) {
     std::string near = meant_value(option, value);

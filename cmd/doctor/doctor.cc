@@ -30,7 +30,8 @@ Result<int> doctor_command(const ParsedLine& line, Console& console) {
   console.out(line.has("json") ? document.json
                                : document_text(document, {.width = size_t(console.out_width()),
                                                           .whole = line.has("verbose"),
-                                                          .quiet = quiet}));
+                                                          .quiet = quiet,
+                                                          .console = &console}));
   COLL_TRY(write_documents(output.files, document));
   return diagnosis.verdict().exit_code();
 }

@@ -53,8 +53,11 @@ Section findings_of(const Judgement& judged, FindingStatus status, const char* t
   for (const Finding& finding : judged.checks) {
     if (!is_listed(finding, status) || told.contains(&finding)) continue;
     const std::string& host = finding.at.host.name;
+    // The check's name stands before its words.
+    std::string words = finding.message;
+    if (words.starts_with(finding.name + ": ")) words.erase(0, finding.name.size() + 2);
     const bool named = host.empty() || finding.message.find(host) != std::string::npos;
-    auto& hosts = by_check[{finding.name, {finding.message, finding.remedy, !named}}];
+    auto& hosts = by_check[{finding.name, {std::move(words), finding.remedy, !named}}];
     if (!named) hosts.push_back(host);
   }
   NamesBy<Said> lines;  // checks by all that is said

@@ -129,7 +129,8 @@ Result<int> rails_command(const ParsedLine& given, Console& console) {
                   ? document.json
                   : document_text(document, {.width = size_t(console.out_width()),
                                              .whole = output.verbosity > 0,
-                                             .quiet = output.quiet}));
+                                             .quiet = output.quiet,
+                                             .console = &console}));
   if (outcome.error) console.print_error(*outcome.error);
   if (Status written = write_documents(output.files, document); !written.ok()) {
     console.print_error(written.error());

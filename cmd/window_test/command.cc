@@ -105,7 +105,8 @@ int WindowReporter::finish(const JobOutcome& outcome) {
   if (speaks_ && output_.format != Format::json && !report.checks.empty())
     console_.out(document_text(document, {.width = size_t(console_.out_width()),
                                           .whole = output_.verbosity > 0,
-                                          .quiet = output_.quiet}));
+                                          .quiet = output_.quiet,
+                                          .console = &console_}));
   if (outcome.error) console_.print_error(*outcome.error);
   if (!outcome.error && speaks_ && output_.format == Format::json)
     for (const Reason& reason : verdict.reasons())

@@ -196,7 +196,7 @@ TEST_CASE("check of this machine alone", "[cli]") {
   const Ran left =
       run_collctl("check --device cpu --level standard --budget 1 --only inventory,node");
   CHECK(left.code == 8);
-  CHECK(has(left.out, "node was not run"));
+  CHECK(has(left.out, "node: not run"));
 }
 
 }  // namespace judged_tests

@@ -21,7 +21,7 @@ World* g_world = nullptr;
 World::World(uint64_t seed, bool keeps_trace) : draw_(seed), keeps_trace_(keeps_trace) {
   if (g_world != nullptr) std::abort();
   g_world = this;
-  base::test_clock = [] {
+  base::other_clock = [] {
     const World& w = *g_world;
     return w.now_ - (w.running_ != nullptr ? w.running_->away_ns_ : 0);
   };
@@ -31,7 +31,7 @@ World::World(uint64_t seed, bool keeps_trace) : draw_(seed), keeps_trace_(keeps_
 World::~World() {
   end();
   actors_.clear();
-  base::test_clock = nullptr;
+  base::other_clock = nullptr;
   base::test_wait = nullptr;
   g_world = nullptr;
 }

@@ -80,7 +80,7 @@ Status XmlSource::parse() {
   const auto parsed =
       document_.load_buffer(text_.data(), text_.size(), pugi::parse_default, pugi::encoding_utf8);
   if (parsed.status == pugi::status_no_document_element)
-    return fail_at(text_.size(), "no element: expected <system version=\"1\">");
+    return fail_at(text_.size(), "no XML element in it: expected <system version=\"1\">");
   if (!parsed)
     return fail_at(std::min(size_t(std::max<std::ptrdiff_t>(parsed.offset, 0)), text_.size()),
                    format("not XML: {}", parsed.description()));

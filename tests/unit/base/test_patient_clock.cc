@@ -26,7 +26,7 @@ TEST_CASE("patient clock: slower by as much as the machine is busy, and slow wit
 }
 
 TEST_CASE("patient clock: never goes back, never overtakes the machine, and goes on in a child") {
-  REQUIRE(test_clock != nullptr);
+  REQUIRE(other_clock != nullptr);
   const int64_t machine_start = machine_ns(), start = now_ns();
   const auto steady = [&] {
     int64_t last = start;

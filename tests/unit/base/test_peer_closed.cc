@@ -101,6 +101,10 @@ TEST_CASE("a connection that did not come about names both ends") {
         "rank 7 (host a) cannot connect to rank 8 (host b): 10.0.0.8:42: no connection");
   CHECK(e.hint.find("collctl doctor") != std::string::npos);
   CHECK(says_cannot_connect(e));
+  // Within a host no cable is at fault.
+  const Error own = cannot_connect("rank 0 (host a)", "rank 1 (host a)", "a",
+                                   connect_error(*parse_address("127.0.0.1:42"), ENETUNREACH));
+  CHECK(own.hint.find("loopback") != std::string::npos);
   CHECK_FALSE(says_cannot_connect(Error(ErrorCode::deadline, "rank 0 waits for rank 15")));
 }
 

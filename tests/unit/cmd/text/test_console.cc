@@ -69,12 +69,12 @@ void at(double seconds) {
 }
 
 struct OwnClock {
-  int64_t (*const before)() = base::test_clock;
+  int64_t (*const before)() = base::other_clock;
   OwnClock() {
     at(0);
-    base::test_clock = [] { return now_here; };
+    base::other_clock = [] { return now_here; };
   }
-  ~OwnClock() { base::test_clock = before; }
+  ~OwnClock() { base::other_clock = before; }
 };
 
 }  // namespace

@@ -132,7 +132,7 @@ TEST_CASE("what cannot be kept is said") {
 }
 
 TEST_CASE("every mistake is named with its line and column") {
-  CHECK(mistake("") == "f.xml:1:1: no element: expected <system version=\"1\">");
+  CHECK(mistake("") == "f.xml:1:1: no XML element in it: expected <system version=\"1\">");
   CHECK(mistake("<graphs version=\"1\"/>") ==
         "f.xml:1:2: expected <system version=\"1\"> as the root");
   CHECK(mistake("<system version=\"3\"/>") ==
