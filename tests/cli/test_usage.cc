@@ -33,9 +33,9 @@ const Case kCases[] = {
     {"run -n 4 hostname",
      "run: unknown collective 'hostname'; a program goes after --: collctl run -n 4 -- hostname"},
     {"run -n 4 --", "run: expected a program after --"},
-    {"run -n 0 allreduce", "run: --ranks 0: expected a whole number 1..65536"},
-    {"run -n 65537 allreduce", "run: --ranks 65537: expected a whole number 1..65536"},
-    {"run -n two allreduce", "run: --ranks two: expected a whole number 1..65536"},
+    {"run -n 0 allreduce", "run: --ranks (-n) 0: expected a whole number 1..65536"},
+    {"run -n 65537 allreduce", "run: --ranks (-n) 65537: expected a whole number 1..65536"},
+    {"run -n two allreduce", "run: --ranks (-n) two: expected a whole number 1..65536"},
     {"run -n", "run: -n needs a value: N"},
     {"run -Q a,b allreduce", "run: unknown option -Q; collctl run -h lists the options"},
     {"run allreduce --hostfile no/such", "hostfile no/such: No such file or directory"},
@@ -58,14 +58,15 @@ const Case kCases[] = {
     {"allreduce --itres 5", "allreduce: unknown option --itres; did you mean --iters?"},
     {"allreduce -b 2M -e 1M",
      "--min-bytes 2M is larger than --max-bytes 1M: expected the smaller first"},
-    {"allreduce -b -1", "allreduce: --min-bytes -1: expected a size such as 8, 1K, 4M or 1G"},
+    {"allreduce -b -1", "allreduce: --min-bytes (-b) -1: expected a size such as 8, 1K, 4M or 1G"},
     {"allreduce -e 99999999999G",
-     "allreduce: --max-bytes 99999999999G: expected a size such as 8, 1K, 4M or 1G"},
+     "allreduce: --max-bytes (-e) 99999999999G: expected a size such as 8, 1K, 4M or 1G"},
     {"allreduce --op summ",
      "allreduce: --op summ: expected sum, prod, min, max, avg, all (or several with commas); did "
      "you mean sum?"},
     {"allreduce -d complex",
-     "allreduce: --dtype complex: expected int8, uint8, int32, uint32, int64, uint64, float16, "
+     "allreduce: --dtype (-d) complex: expected int8, uint8, int32, uint32, int64, uint64, "
+     "float16, "
      "bfloat16, float32, float64, float8e4m3, float8e5m2, all (or several with commas)"},
     {"-- prog", "expected a command before --; to launch a program: collctl run -- <program>"},
     {"run -n 2 broadcast -r 2", "--root 2: expected 0..1 or all, because the job has 2 ranks"},

@@ -254,22 +254,25 @@ TEST_CASE("a collective takes what run takes", "[cmd]") {
 }
 
 TEST_CASE("values are checked against the table", "[cmd]") {
-  CHECK(usage_error("run -n 0 allreduce") == "run: --ranks 0: expected a whole number 1..65536");
+  CHECK(usage_error("run -n 0 allreduce") ==
+        "run: --ranks (-n) 0: expected a whole number 1..65536");
   CHECK(usage_error("run -n 65537 allreduce") ==
-        "run: --ranks 65537: expected a whole number 1..65536");
-  CHECK(usage_error("run -n -1 allreduce") == "run: --ranks -1: expected a whole number 1..65536");
+        "run: --ranks (-n) 65537: expected a whole number 1..65536");
+  CHECK(usage_error("run -n -1 allreduce") ==
+        "run: --ranks (-n) -1: expected a whole number 1..65536");
   CHECK(usage_error("run -n 99999999999999999999 allreduce") ==
-        "run: --ranks 99999999999999999999: expected a whole number 1..65536");
-  CHECK(usage_error("run -n 4x allreduce") == "run: --ranks 4x: expected a whole number 1..65536");
+        "run: --ranks (-n) 99999999999999999999: expected a whole number 1..65536");
+  CHECK(usage_error("run -n 4x allreduce") ==
+        "run: --ranks (-n) 4x: expected a whole number 1..65536");
   CHECK(usage_error("run allreduce -b 8q") ==
-        "run: --min-bytes 8q: expected a size such as 8, 1K, 4M or 1G");
+        "run: --min-bytes (-b) 8q: expected a size such as 8, 1K, 4M or 1G");
   CHECK(usage_error("run allreduce --op maxx") ==
         "run: --op maxx: expected sum, prod, min, max, avg, all (or several with commas); "
         "did you mean max?");
   CHECK(usage_error("run allreduce -d float33").find("did you mean float32?") != std::string::npos);
   CHECK(usage_error("run allreduce -d float32,") != "");
   CHECK(usage_error("run broadcast -r none") ==
-        "run: --root none: expected a whole number 0..65535 or all");
+        "run: --root (-r) none: expected a whole number 0..65535 or all");
   CHECK(usage_error("run allreduce --timeout nan") ==
         "run: --timeout nan: expected seconds 0.001..31536000, or 500ms, 90s, 2m, 1h");
   CHECK(usage_error("run allreduce --min-efficiency 80") ==
@@ -287,7 +290,7 @@ TEST_CASE("values are checked against the table", "[cmd]") {
   CHECK(with_units.number("min-efficiency", 0) == 0.8);
   CHECK(usage_error("run allreduce --timeout 0x10") != "");
   CHECK(usage_error("run allreduce --min-busbw 3@") != "");
-  CHECK(usage_error("run allreduce --check 2") == "run: --check 2: expected 0, 1");
+  CHECK(usage_error("run allreduce --check 2") == "run: --check (-c) 2: expected 0, 1");
   CHECK(usage_error("run allreduce --transport ib") ==
         "run: --transport ib: expected loopback, p2p, shm, net; did you mean --transport net --net "
         "ib?");
