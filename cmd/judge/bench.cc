@@ -208,7 +208,10 @@ std::vector<Finding> findings_of(const BenchReport& report, const Limits& limits
   judge_data(report, findings);
   const auto series = size_series(report.spec);
   const bool sizes = series.ok() && !series->empty();
-  const uint64_t least = sizes ? series->front() : 0, most = sizes ? series->back() : 0;
+  const uint64_t least = sizes ? series->front() : 0;
+  uint64_t most = sizes ? series->back() : 0;
+  if (report.spec.plateau)
+    for (const BenchRow& row : report.rows) most = std::max(most, row.bytes);
   if (limits.min_busbw) judge_limit(report, *limits.min_busbw, most, kMinBusbw, findings);
   if (limits.max_latency) judge_limit(report, *limits.max_latency, least, kMaxLatency, findings);
   if (limits.min_efficiency)

@@ -50,6 +50,7 @@ struct BenchSpec : TimedSettings, SizeRange {
   std::string p2p;  // "", auto, read, write
   bool recalibrate = false;
   bool max_bytes_given = false;  // else it depends on the ranks' kind
+  bool plateau = false;          // then a row that is large enough for the machine's line rate
   bool stragglers = false;       // count who waits for whom
   bool trace = false;            // tell every timed operation of every rank
   bool window = false;           // buffers lie in registered windows

@@ -87,6 +87,10 @@ void add_size_options(std::vector<Option>& t) {
        "multiply the size by N at each step");
   plan("step-bytes", size("none", 1), alike<&SizeRange::step_bytes>,
        "add SIZE at each step instead");
+  add("plateau", flag(), alike<&BenchSpec::plateau>,
+      "then one row that is large enough for the machine's line rate",
+      "On GPUs a sixteenth of the free memory, at most 8G; on cores beyond their caches, 32M to "
+      "256M; smaller where its operations would take more than 2 s.");
 }
 
 void add_measure_options(std::vector<Option>& t) {

@@ -31,14 +31,12 @@ Status choose_soak(const ParsedLine& line, BenchSpec& spec) {
     if (const char* option = line.first_of({"seed", "ops"}))
       return usage(format("--{} is for the soak", option));
   if (!spec.soak) return {};
-  if (const char* option =
-          line.first_of({"algo",       "proto",        "channels",       "dtype",
-                         "op",         "root",         "min-bytes",      "step-factor",
-                         "step-bytes", "iters",        "warmup",         "sync",
-                         "check",      "in-place",     "misalign",       "stragglers",
-                         "trace",      "vs",           "cuda-graph",     "min-busbw",
-                         "split",      "max-latency",  "min-efficiency", "thresholds",
-                         "baseline",   "save-baseline"}))
+  if (const char* option = line.first_of(
+          {"algo",       "proto",       "channels",     "dtype",    "op",          "root",
+           "min-bytes",  "step-factor", "step-bytes",   "plateau",  "iters",       "warmup",
+           "sync",       "check",       "in-place",     "misalign", "stragglers",  "trace",
+           "vs",         "cuda-graph",  "min-busbw",    "split",    "max-latency", "min-efficiency",
+           "thresholds", "baseline",    "save-baseline"}))
     return usage(format("--{} has no meaning for the soak", option));
   if (!spec.max_bytes_given) {
     spec.max_bytes_given = true;

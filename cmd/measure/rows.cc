@@ -52,7 +52,7 @@ std::optional<int> rank_of_root(int root, const Continued* continued) {
 }  // namespace
 
 Result<MeasuredRows> MeasuredRows::make(const BenchSpec& spec, int ranks,
-                                        const Continued* continued) {
+                                        const Continued* continued, uint64_t plateau) {
   const int job_size = continued != nullptr ? continued->job_size : ranks;
   COLL_TRY(check_rows(spec, ranks, job_size));
   const bool barrier = spec.collective == Collective::barrier;
@@ -61,6 +61,8 @@ Result<MeasuredRows> MeasuredRows::make(const BenchSpec& spec, int ranks,
   rows.done_ = continued != nullptr ? continued->done : 0;
   COLL_ASSIGN(rows.sizes_, size_series(spec));
   if (barrier) rows.sizes_ = {0};
+  rows.ends_in_plateau_ = !barrier && plateau > rows.sizes_.back();
+  if (rows.ends_in_plateau_) rows.sizes_.push_back(plateau);
   for (const std::string& algorithm : or_planned(spec.algorithms))
     for (const std::string& protocol : or_planned(spec.protocols))
       rows.choices_.push_back({algorithm, protocol});

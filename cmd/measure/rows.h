@@ -31,9 +31,10 @@ struct RowToMeasure {
 class MeasuredRows {
  public:
   // Rows of `ranks` ranks. `continued`: rows that are done, and those of a root that is lost, are
-  // left out. Error usage: what the spec asks for cannot be done by so many.
+  // left out. `plateau`: a size after the others, where it is larger; 0: none. Error usage: what
+  // the spec asks for cannot be done by so many.
   static Result<MeasuredRows> make(const BenchSpec& spec, int ranks,
-                                   const Continued* continued = nullptr);
+                                   const Continued* continued = nullptr, uint64_t plateau = 0);
 
   const std::vector<uint64_t>& sizes() const { return sizes_; }  // bytes, as asked for; ascending
   // Each series is measured by each choice, at each size.
@@ -41,6 +42,7 @@ class MeasuredRows {
   const std::vector<RowSeries>& series() const { return series_; }
   uint64_t total() const { return total_; }  // with those that are done, or lost
 
+  bool ends_in_plateau() const { return ends_in_plateau_; }
   RowKey key(const RowSeries& series, uint64_t asked) const;
   // Rows of a series that are left, by a choice that serves the sizes `able`.
   std::vector<RowToMeasure> left(const RowSeries& series, size_t choice,
@@ -51,6 +53,7 @@ class MeasuredRows {
   std::vector<Choice> choices_;
   std::vector<RowSeries> series_;
   int ranks_ = 1;
+  bool ends_in_plateau_ = false;
   uint64_t total_ = 0, done_ = 0;
 };
 

@@ -27,7 +27,9 @@ BenchRun::BenchRun(const BenchSpec& spec, Everyone& everyone, CostWatch* own_cos
       checker_(spec, everyone, stream_) {}
 
 Status BenchRun::run() {
-  COLL_ASSIGN(const MeasuredRows rows, MeasuredRows::make(spec_, communicator_.size(), continued_));
+  COLL_ASSIGN(const uint64_t plateau, this->plateau());
+  COLL_ASSIGN(const MeasuredRows rows,
+              MeasuredRows::make(spec_, communicator_.size(), continued_, plateau));
   COLL_TRY(memory_.reserve(spec_, rows.sizes().back(), everyone_.whole(), everyone_.deadline()));
   Versus* versus = nullptr;
   if (!spec_.versus.empty()) {
@@ -74,7 +76,10 @@ Status BenchRun::series(const MeasuredRows& rows, const RowSeries& series) {
       COLL_TRY(everyone_.agree(rows.sizes(), able, refused));
     }
     served.insert(able.begin(), able.end());
-    for (const RowToMeasure& next : rows.left(series, i, able)) {
+    before_ = {};
+    for (RowToMeasure& next : rows.left(series, i, able)) {
+      COLL_ASSIGN(const bool fits, fit_in_time(rows, series, next));
+      if (!fits) continue;
       const uint64_t bytes = next.key.size.bytes;
       if (everyone_.whole().rank() == 0)
         everyone_.out().task.progress(
@@ -85,6 +90,27 @@ Status BenchRun::series(const MeasuredRows& rows, const RowSeries& series) {
   for (const auto& [asked, why] : refused)
     if (served.count(asked) == 0) return why;
   return {};
+}
+
+// The least of what the ranks' machines ask for; 0: no such row is wanted.
+Result<uint64_t> BenchRun::plateau() {
+  if (!spec_.plateau) return uint64_t{0};
+  COLL_ASSIGN(const int64_t least,
+              everyone_.largest(-int64_t(plateau_bytes(plateau_facts(everyone_.whole())))));
+  return uint64_t(-least);
+}
+
+// The last row by what the one before has taken on the slowest rank, so that all agree; false: it
+// is left out.
+Result<bool> BenchRun::fit_in_time(const MeasuredRows& rows, const RowSeries& series,
+                                   RowToMeasure& row) {
+  if (!rows.ends_in_plateau() || row.asked != rows.sizes().back()) return true;
+  COLL_ASSIGN(const int64_t slowest, everyone_.largest(before_.ns));
+  const double blocks =
+      (1 + double(spec_.warmup) / spec_.iterations) * (spec_.in_place == InPlace::both ? 2 : 1);
+  row.asked = bytes_in_time(row.asked, {before_.bytes, slowest}, blocks);
+  if (row.asked > 0) row.key = rows.key(series, row.asked);
+  return row.asked > 0;
 }
 
 Status BenchRun::row(const RowToMeasure& row) {
@@ -98,6 +124,8 @@ Status BenchRun::row(const RowToMeasure& row) {
     }
     COLL_ASSIGN(more, again());
   }
+  const Placement& timed = placements[spec_.in_place == InPlace::in_place];
+  before_ = {row.asked, timed.times.block_ns()};
   return tell(row, placements);
 }
 

@@ -11,6 +11,7 @@
 #include "cmd/measure/buffers.h"
 #include "cmd/measure/checker.h"
 #include "cmd/measure/observer.h"
+#include "cmd/measure/plateau.h"
 #include "cmd/measure/rows.h"
 #include "cmd/measure/timer.h"
 #include "cmd/measure/together.h"
@@ -36,6 +37,8 @@ class BenchRun {
   using Placements = std::array<Placement, 2>;  // out of place, in place
 
   Status series(const MeasuredRows& rows, const RowSeries& series);
+  Result<uint64_t> plateau();
+  Result<bool> fit_in_time(const MeasuredRows& rows, const RowSeries& series, RowToMeasure& row);
   Status row(const RowToMeasure& row);
   Result<Placement> placement(const RowToMeasure& row, bool in_place);
   Result<bool> again();
@@ -54,6 +57,7 @@ class BenchRun {
   Observers observers_;
   RowChecker checker_;
   std::optional<RowTimer> timer_;  // once the rows begin
+  RowBefore before_;               // by this rank's time
 };
 
 }  // namespace collctl::cmd

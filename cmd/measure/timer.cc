@@ -1,6 +1,7 @@
 #include "cmd/measure/timer.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/clock.h"
@@ -26,6 +27,11 @@ constexpr int64_t kMostSettling = 100'000;
 void RowTimes::put(ByteWriter& writer) const {
   for (const auto& turns : samples)
     for (const Samples& turn : turns) turn.put(writer);
+}
+
+int64_t RowTimes::block_ns() const {
+  const Samples& last = samples.at(0).back();
+  return std::accumulate(last.each_ns.begin(), last.each_ns.end(), last.block_ns);
 }
 
 AllTimes::AllTimes(const RowTimes& mine) {

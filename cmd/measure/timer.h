@@ -18,6 +18,7 @@ struct RowTimes {  // one placement, of one rank
   std::vector<std::string> variants;  // of that library
   uint64_t warmed = 0;                // operations before the first timed one
   void put(ByteWriter& writer) const;
+  int64_t block_ns() const;  // of our own last turn
 };
 
 // Times of all ranks, each of which has measured the same as this one.
