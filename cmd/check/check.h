@@ -15,6 +15,7 @@
 
 #include "base/result.h"
 #include "cmd/check/counters.h"
+#include "cmd/check/floors.h"
 #include "cmd/cli/parse.h"
 #include "cmd/doctor/expect.h"
 #include "cmd/document/document.h"
@@ -66,7 +67,11 @@ struct CheckOptions {
   double below = 0.7;   // of the peers' median: slow
   Limits limits;        // of collectives
   Expectation expect;   // of each host
+  Floors floors;        // of its boards
   double soak_s = 0;    // rounds of the suites for so long; 0: one
+  // Of collectives, in place of the level's; 0: as the level says. A largest size that is given is
+  // the largest: there is no row for the line rate after it.
+  uint64_t min_bytes = 0, max_bytes = 0;
 };
 
 // The findings of suites; one that measures again begins with those from before it.

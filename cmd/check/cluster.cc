@@ -7,6 +7,7 @@
 #include "cmd/job/device_choice.h"
 #include "cmd/judge/bench.h"
 #include "cmd/judge/blame.h"
+#include "cmd/text/sizes.h"
 
 namespace collctl::cmd {
 namespace {
@@ -139,7 +140,7 @@ class Measured {
  public:
   Measured(CheckRun& run, const std::vector<Host>& hosts, kernels::Collective collective)
       : run_(run), hosts_(hosts), name_(name_of(collective)), all_{.name = "cluster/" + name_} {
-    spec_ = cluster_spec(run.options.level, collective);
+    spec_ = cluster_spec(run.options, collective);
     spec_.device_request = interpret_device(run.line);
     spec_.op_timeout_s = run.launch.op_timeout_s;
     if (run.line.has("net")) spec_.net = run.line.text("net");
@@ -221,7 +222,7 @@ class Measured {
       const BenchRow& last = report.rows.back();
       all_.measured = format("{:.4g}", last.out_of_place.busbw_GBps);
       all_.unit = "GB/s";
-      all_.basis = format("bus bandwidth at {} bytes", last.bytes);
+      all_.basis = format("bus bandwidth at {}", human_bytes(last.bytes));
       if (last.expected) {
         all_.expected = format("{:.4g}", last.expected->busbw_GBps);
         all_.basis += format("; expected by the {}, limited by {}", last.expected->source,
@@ -236,8 +237,17 @@ class Measured {
           format("{}{} {}: {}", all_.message.empty() ? "" : "; ", busy.host,
                  busy.own_limit ? "was held back" : "was busy, so its time says little", busy.why);
     }
+    if (!error && !report.rows.empty()) say_if_far_below(report.rows.back());
     run_.findings.push_back(std::move(all_));
     if (!error) run_.measured.push_back(std::move(report));
+  }
+
+  // No fault by itself: the model knows the ports' rates, and not what is between them.
+  void say_if_far_below(const BenchRow& row) {
+    const std::string said = far_below(row);
+    if (all_.status != FindingStatus::pass || said.empty()) return;
+    all_.status = FindingStatus::warn;
+    all_.message = said;
   }
 
   CheckRun& run_;

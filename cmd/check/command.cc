@@ -318,15 +318,20 @@ Result<int> checked(const ParsedLine& line, Console& console) {
   COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr, {.monitoring = true}));
   for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
   COLL_ASSIGN(Expectation expect, interpret_expect(line));
+  COLL_ASSIGN(Floors floors, interpret_floors(line));
   const bool quiet = line.has("quiet");
   const bool nagios = line.has("nagios");
   launch.talk = console_talk(console, quiet || nagios);
   Progress progress(console, !quiet && !nagios);
   CheckRun run{line, std::move(launch)};
   COLL_TRY(fill(line, run.options));
+  if (run.options.max_bytes > 0 && run.options.min_bytes > run.options.max_bytes)
+    return usage(format("--min-bytes {} is larger than --max-bytes {}: expected the smaller first",
+                        line.text("min-bytes"), line.text("max-bytes")));
   run.options.below = line.number("below", 0.7);
   run.options.limits = output.limits;
   run.options.expect = std::move(expect);
+  run.options.floors = std::move(floors);
   for (const auto& host : run.launch.hosts.hosts) run.hosts.push_back(host.host());
   if (run.hosts.empty()) run.hosts.push_back(base::this_host());
   if (line.has("list")) {

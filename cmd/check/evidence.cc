@@ -19,14 +19,16 @@ constexpr const char* kFacts[] = {"doctor/cores",  "doctor/memory", "doctor/gpus
 struct FigureRow {
   const char* check;
   const char* words;
-  const char* against;  // where a finding has no basis
+  const char* against;  // where nothing is asked
+  bool sized = false;   // its basis is the size at which it was measured
 };
 constexpr FigureRow kFigures[] = {
     {"doctor/reach", "connections between hosts", "that there is one"},
     {"node/memory", "copies in host memory", "the median of alike hosts"},
-    {"node/gpu-memory", "copies in GPU memory", "the median of alike GPUs"},
-    {"node/gpu-links", "copies between GPUs", "the median of alike links"},
-    {"node/allreduce", "all-reduce inside a host", "the median of alike hosts"},
+    {"node/GPU memory", "copies in GPU memory", "the median of alike GPUs"},
+    {"node/to device", "copies to GPUs", "the median of alike GPUs"},
+    {"node/from device", "copies from GPUs", "the median of alike GPUs"},
+    {"node/allreduce", "all-reduce inside a host", "the median of alike hosts", true},
 };
 
 struct SeenFigure {
@@ -90,11 +92,14 @@ void add_figures(const CheckReport& report, const FigureRow& row, EvidenceList& 
                    all.size(), found);
   const std::string& basis = all[0].from->basis;
   const std::string& asked = all[0].from->expected;
-  list.push_back({row.words, found,
-                  all.size() == 1 && asked.empty() ? ""
-                  : !asked.empty() ? format("at least {} {}, {}", asked, unit, basis)
-                  : basis.empty()  ? row.against
-                                   : basis});
+  std::vector<std::string> against;
+  if (!asked.empty()) against.push_back(format("at least {} {}", asked, unit));
+  if (asked.empty() && all.size() > 1) against.emplace_back(row.against);
+  if (!basis.empty() && row.sized && asked.empty())
+    found += ", " + basis;
+  else if (!basis.empty())
+    against.push_back(basis);
+  list.push_back({row.words, found, joined(against)});
 }
 
 void add_paths(const CheckReport& report, EvidenceList& list) {

@@ -52,7 +52,7 @@ NodeJob longer_job(const CheckRun& run, const Host& host, const NodeJob& like) {
   std::vector<std::string> words = like.words;
   if (like.kind == NodeJobKind::collective) {
     words.resize(1);
-    for (const std::string& size : node_sizes(run.options.level, true)) words.push_back(size);
+    for (const std::string& size : node_sizes(run.options, true)) words.push_back(size);
   }
   return node_job(host, like.kind, like.name, std::move(words));
 }
@@ -219,7 +219,7 @@ Status check_node(CheckRun& run) {
   };
   for (const kernels::Collective collective : check_collectives(level))
     add(NodeJobKind::collective, kernels::name_of(collective),
-        collective_words(collective, node_sizes(level)));
+        collective_words(collective, node_sizes(run.options)));
   add(NodeJobKind::memory, "memory-test", {"memory-test"});
   NodeSpeeds speeds;
   std::map<Host, NodeResult> first;  // by host, of its first collective

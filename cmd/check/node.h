@@ -13,17 +13,22 @@
 
 namespace collctl::cmd {
 
-// Which collectives a check runs at each level, and how large. Values.
+// Which collectives a check runs at each level, and how large: small sizes, and one at which the
+// machine is at its line rate. Values.
 
 std::vector<kernels::Collective> check_collectives(CheckLevel level);
 // Sizes of a run on one host, as words of a command line; and how long it may take once it has
 // started. `longer`: for a repeated measurement.
-std::vector<std::string> node_sizes(CheckLevel level, bool longer = false);
+std::vector<std::string> node_sizes(const CheckOptions& options, bool longer = false);
 double node_limit_s(CheckLevel level);
 // The same of a run by one way, in all protocols and by all algorithms: short, its times say
 // little.
 std::vector<std::string> way_sizes(CheckLevel level);
-BenchSpec cluster_spec(CheckLevel level, kernels::Collective collective);
+BenchSpec cluster_spec(const CheckOptions& options, kernels::Collective collective);
+
+// "0.1 GB/s at 64 MiB, 12 % of the 0.83 that the model expects (...)"; empty: at least half of it,
+// or nothing is expected.
+std::string far_below(const BenchRow& row);
 
 inline constexpr size_t kMostNodeReport = 64 << 20;
 inline constexpr const char* kBelowFloor = "below-floor";  // reason of a finding
@@ -44,6 +49,7 @@ struct NodeJob {
   std::optional<Error> error;
   Limits limits;          // that it is held against
   Expectation expect;     // floors of copies
+  Floors floors;          // of boards, where nothing is expected
   std::string not_again;  // why it could not be measured again
   int exit_code = 0;
   bool begun = false, over = false;

@@ -50,6 +50,7 @@ Status start(const CheckRun& run, NodeJob& job) {
   job.child->close_input();
   job.limits = run.options.limits;
   job.expect = run.options.expect;
+  job.floors = run.options.floors;
   job.deadline = Deadline::after_seconds(run.launch.start_timeout_s +
                                          node_limit_s(run.options.level) + kSlackSeconds);
   return {};
@@ -123,6 +124,14 @@ namespace {
 constexpr uint64_t kMostAtLevel[] = {1u << 20, 4u << 20, kMostBytesOnCores};
 constexpr int kIterations[] = {5, 10, 20};
 
+SizeRange sizes_of(const CheckOptions& options) {
+  const uint64_t most = options.max_bytes > 0
+                            ? options.max_bytes
+                            : std::max(options.min_bytes, kMostAtLevel[size_t(options.level)]);
+  const uint64_t least = options.min_bytes > 0 ? options.min_bytes : std::min<uint64_t>(8, most);
+  return {.min_bytes = std::min(least, most), .max_bytes = most, .step_factor = 32};
+}
+
 }  // namespace
 
 std::vector<kernels::Collective> check_collectives(CheckLevel level) {
@@ -133,13 +142,17 @@ std::vector<kernels::Collective> check_collectives(CheckLevel level) {
   return all;
 }
 
-std::vector<std::string> node_sizes(CheckLevel level, bool longer) {
-  return {"--min-bytes=8",
-          "--max-bytes=" + std::to_string(kMostAtLevel[size_t(level)]),
-          "--step-factor=32",
-          "--iters=" + std::to_string(kIterations[size_t(level)] * (longer ? 4 : 1)),
-          "--warmup=2",
-          "--in-place=0"};
+std::vector<std::string> node_sizes(const CheckOptions& options, bool longer) {
+  const SizeRange range = sizes_of(options);
+  std::vector<std::string> words = {
+      "--min-bytes=" + std::to_string(range.min_bytes),
+      "--max-bytes=" + std::to_string(range.max_bytes),
+      "--step-factor=" + std::to_string(range.step_factor),
+      "--iters=" + std::to_string(kIterations[size_t(options.level)] * (longer ? 4 : 1)),
+      "--warmup=2",
+      "--in-place=0"};
+  if (options.max_bytes == 0) words.emplace_back("--plateau");
+  return words;
 }
 
 std::vector<std::string> way_sizes(CheckLevel level) {
@@ -153,13 +166,13 @@ double node_limit_s(CheckLevel level) {
   return kSeconds[size_t(level)];
 }
 
-BenchSpec cluster_spec(CheckLevel level, kernels::Collective collective) {
+BenchSpec cluster_spec(const CheckOptions& options, kernels::Collective collective) {
   BenchSpec spec;
   spec.collective = collective;
-  spec.max_bytes = kMostAtLevel[size_t(level)];
+  static_cast<SizeRange&>(spec) = sizes_of(options);
   spec.max_bytes_given = true;
-  spec.step_factor = 32;
-  spec.iterations = kIterations[size_t(level)];
+  spec.plateau = options.max_bytes == 0;
+  spec.iterations = kIterations[size_t(options.level)];
   spec.warmup = 2;
   spec.in_place = InPlace::out_of_place;
   return spec;

@@ -8,6 +8,7 @@
 #include "cmd/judge/json.h"
 #include "cmd/memory_test/memory_test.h"
 #include "cmd/report/read.h"
+#include "cmd/text/sizes.h"
 
 namespace collctl::cmd {
 namespace {
@@ -48,6 +49,92 @@ std::string detour_of(const BenchHeader& header) {
   return text.empty() || why.empty() ? text : format("{}: {}", text, why);
 }
 
+const char* floor_key(const MemoryRow& row) {
+  if (row.device == "host") return "copy";
+  return row.what == "copy" ? "gpu_copy" : row.what == "to device" ? "to_gpu" : "from_gpu";
+}
+
+// Below what is asked for: a fault, unless it could not be measured again or the host was busy.
+struct FloorAsked {
+  double GBps;
+  std::string as_text, basis;  // of the report: the number, and who asks for it
+};
+void judge_against(const NodeJob& job, double seen, const std::string& busy,
+                   const FloorAsked& asked, const std::string& message, Finding& finding,
+                   const char* remedy) {
+  finding.expected = asked.as_text;
+  finding.basis = asked.basis;
+  if (seen >= asked.GBps || finding.status == FindingStatus::fail) return;
+  if (!job.not_again.empty()) {
+    finding.leave_out(format("{}; it could not be measured again: {}", message, job.not_again));
+    return;
+  }
+  if (!busy.empty() && is_excusable(seen, asked.GBps)) {
+    spoil(finding, format("{}; the host was busy ({}), so this says little", message, busy));
+    return;
+  }
+  finding.fail(ErrorCode::failed, message, remedy);
+  finding.reason = kBelowFloor;
+}
+
+constexpr const char* kSlowMemory =
+    "look for missing memory modules and a busy host (dmidecode -t memory; top)";
+constexpr const char* kSlowGpu =
+    "compare clocks, power limits and the PCIe link (nvidia-smi -q -d CLOCK,PERFORMANCE; collctl "
+    "topo)";
+
+// A row of host or GPU against what --expect says of such a model, else what boards are known to
+// do. `judged`: the lines of that file that were held against something.
+void judge_floor(const NodeJob& job, const MemoryRow& row, const std::vector<std::string>& models,
+                 Finding& finding, std::set<size_t>& judged) {
+  const bool host = row.device == "host";
+  const char* const key = floor_key(row);
+  const std::string what = format("{}: {}{}", job.host, key, host ? "" : " of GPU " + row.device);
+  const auto floors = floors_of(job.expect, models);
+  if (const auto floor = floors.find(key); floor != floors.end()) {
+    const ExpectedValue& value = *floor->second;
+    judged.insert(value.line);
+    const std::string basis = format("{}:{}", job.expect.file, value.line);
+    judge_against(job, row.GBps, row.busy,
+                  {std::strtod(value.value.c_str(), nullptr), value.value, basis},
+                  format("{} at {:.4g} GB/s, at least {} is expected ({})", what, row.GBps,
+                         value.value, basis),
+                  finding, host ? kSlowMemory : kSlowGpu);
+  } else if (const Floor* board = find_floor(job.floors, row.model, key)) {
+    judge_against(
+        job, row.GBps, row.busy,
+        {board->GBps, format("{:.4g}", board->GBps), format("{}, {}", board->source, board->date)},
+        format("{} ({}) at {:.4g} GB/s, {}", what, row.model, row.GBps, board->text()), finding,
+        kSlowGpu);
+  } else if (!host && !is_known(job.floors, row.model)) {
+    finding.basis = format("no floor is known of {}", row.model);
+  }
+}
+
+// The all-reduce among all GPUs of a host, at a size that says something.
+void judge_board(const NodeJob& job, const BenchReport& report, const std::string& busy,
+                 Finding& all) {
+  if (job.name != "allreduce" || !report.header || report.header->hosts.size() != 1) return;
+  const auto& gpus = report.header->hosts[0].gpus;
+  const BenchRow& last = report.rows.back();
+  if (gpus.empty() || last.bytes < kFloorBytes) return;
+  if (std::ranges::any_of(gpus, [&](const GpuLine& gpu) { return gpu.name != gpus[0].name; }))
+    return;
+  const Floor* floor = find_floor(job.floors, gpus[0].name, "allreduce", int(gpus.size()));
+  if (floor == nullptr) return;
+  const double seen = last.out_of_place.busbw_GBps;
+  judge_against(job, seen, busy,
+                {floor->GBps, format("{:.4g}", floor->GBps),
+                 format("{}; {}, {}", all.basis, floor->source, floor->date)},
+                format("{}: all-reduce of {} x {} at {:.4g} GB/s, {}", job.host, gpus.size(),
+                       gpus[0].name, seen, floor->text()),
+                all,
+                "collctl topo shows how the GPUs are connected; look at nvidia-smi nvlink -s and "
+                "the fabric manager, and compare clocks and power limits");
+}
+
+constexpr double kFarBelow = 0.5;
+
 void judge_collective(const NodeJob& job, Finding& all, NodeResult& result) {
   auto saved = read_report(job.output);
   if (!saved) {
@@ -82,6 +169,13 @@ void judge_collective(const NodeJob& job, Finding& all, NodeResult& result) {
     if (timing.busbw_GBps > 0) result.speeds[job.name] = {timing.busbw_GBps, ""};
     all.measured = format("{:.4g}", timing.busbw_GBps);
     all.unit = "GB/s";
+    all.basis = format("bus bandwidth at {}", human_bytes(saved->report.rows.back().bytes));
+    judge_board(job, saved->report, result.busy, all);
+    const std::string below = far_below(saved->report.rows.back());
+    if (result.on_gpus && all.status == FindingStatus::pass && !below.empty()) {
+      all.status = FindingStatus::warn;
+      all.message = format("{}: {}", job.host, below);
+    }
   }
   // Left out by a machine whose stores of 16 bytes arrive torn: tested when ranks start.
   const auto& rows = saved->report.rows;
@@ -96,42 +190,6 @@ void judge_collective(const NodeJob& job, Finding& all, NodeResult& result) {
   }
   if (all.code == ErrorCode{} && !result.busy.empty()) all.reason = kBusyHost;
   if (!saved->verdict.error() && !job.optional) result.report = std::move(saved->report);
-}
-
-const char* floor_key(const MemoryRow& row) {
-  if (row.device == "host") return "copy";
-  return row.what == "copy" ? "gpu_copy" : row.what == "to device" ? "to_gpu" : "from_gpu";
-}
-
-// --expect's floors: a row of host or GPU against what is expected of such a model. `judged`: the
-// lines of the file that were held against something.
-void judge_floor(const NodeJob& job, const MemoryRow& row, const std::vector<std::string>& models,
-                 Finding& finding, std::set<size_t>& judged) {
-  const auto floors = floors_of(job.expect, models);
-  const auto floor = floors.find(floor_key(row));
-  if (floor == floors.end()) return;
-  const ExpectedValue& value = *floor->second;
-  judged.insert(value.line);
-  finding.expected = value.value;
-  finding.basis = format("{}:{}", job.expect.file, value.line);
-  if (row.GBps >= std::strtod(value.value.c_str(), nullptr) || row.wrong) return;
-  const std::string message = format(
-      "{}: {}{} at {:.4g} GB/s, at least {} is expected ({})", job.host, value.key,
-      row.device == "host" ? "" : " of GPU " + row.device, row.GBps, value.value, finding.basis);
-  if (!job.not_again.empty()) {
-    finding.leave_out(format("{}; it could not be measured again: {}", message, job.not_again));
-    return;
-  }
-  if (!row.busy.empty() && is_excusable(row.GBps, std::strtod(value.value.c_str(), nullptr))) {
-    spoil(finding, format("{}; the host was busy ({}), so this says little", message, row.busy));
-    return;
-  }
-  finding.fail(ErrorCode::failed, message,
-               row.device == "host" ? "look for missing memory modules and a busy host (dmidecode "
-                                      "-t memory; top)"
-                                    : "compare clocks, power limits and the PCIe link "
-                                      "(nvidia-smi -q -d CLOCK,PERFORMANCE; collctl topo)");
-  finding.reason = kBelowFloor;
 }
 
 void judge_memory(const NodeJob& job, Finding& all, NodeResult& result) {
@@ -200,6 +258,17 @@ void judge_window(const NodeJob& job, Finding& all, NodeResult& result) {
 }
 
 }  // namespace
+
+std::string far_below(const BenchRow& row) {
+  const Timing& timing = row.out_of_place;
+  if (!row.expected || timing.time_us <= 0 || row.expected->efficiency(timing) >= kFarBelow)
+    return {};
+  return format("{:.4g} GB/s at {}, {:.0f} % of the {:.4g} that the {} expects (limited by {})",
+                timing.busbw_GBps, human_bytes(row.bytes), 100 * row.expected->efficiency(timing),
+                row.expected->busbw_GBps,
+                row.expected->source == "model" ? "model" : "bound of the paths",
+                row.expected->limited_by);
+}
 
 NodeResult judge_job(const NodeJob& job) {
   NodeResult result;

@@ -21,7 +21,7 @@ double asking(int hosts, CheckLevel) {
 }
 // Jobs of one host, sixteen at a time.
 double node_seconds(int hosts, CheckLevel level) {
-  const double each = level == CheckLevel::quick ? 3 : level == CheckLevel::standard ? 25 : 90;
+  const double each = level == CheckLevel::quick ? 5 : level == CheckLevel::standard ? 35 : 110;
   const int turns = (hosts + 15) / 16;
   return each * turns;
 }
@@ -33,9 +33,9 @@ double pair_seconds(int hosts, CheckLevel level) {
 }
 double cluster_seconds(int hosts, CheckLevel level) {
   return kAskSeconds + 0.1 * hosts +
-         (level == CheckLevel::quick      ? 3
-          : level == CheckLevel::standard ? 20
-                                          : 120);
+         (level == CheckLevel::quick      ? 6
+          : level == CheckLevel::standard ? 35
+                                          : 140);
 }
 
 constexpr Suite kSuites[] = {
@@ -185,7 +185,11 @@ void add_check_options(std::vector<Option>& t) {
   add("level", one_of("LEVEL", {"quick", "standard", "full"}, "standard"), to<&CheckOptions::level>,
       "how much is measured: quick, standard or full",
       "quick: two collectives of up to 1 MiB. standard: all of up to 4 MiB. full: up to 16 MiB, "
-      "and every path between NICs for longer.");
+      "and every path between NICs for longer. Each has one size more, for the line rate.");
+  add("b,min-bytes", size("8", 1), to<&CheckOptions::min_bytes>,
+      "smallest size of collectives (node, cluster)");
+  add("e,max-bytes", size("by the level", 1), to<&CheckOptions::max_bytes>,
+      "largest size, in place of one at the line rate");
   add("only", repeatable(some_of("SUITES", names)),
       "these suites, comma separated (--list names them)");
   add("skip", repeatable(some_of("SUITES", names)), "not these suites");
@@ -200,14 +204,17 @@ void add_check_options(std::vector<Option>& t) {
       "check's suite node measures: copy (in the host's memory), gpu_copy, to_gpu, from_gpu. "
       "[MODEL] begins what only hosts with such a GPU must have, whose name has that word in it; # "
       "begins a comment.");
+  add("floors", file(), "least speeds of boards, before our own",
+      "JSON as cmd/check/floors.json: GPU board, what (gpu_copy, to_gpu, from_gpu; allreduce of so "
+      "many gpus), GBps, source, date. The first that fits a board counts.");
   add("soak", seconds("TIME", 1, 31622400), to<&CheckOptions::soak_s>,
       "the suites again and again for 90s, 15m, 2h, ... (check)",
       "A round that has begun goes on to its end. What fails in any round fails, with the number "
       "of rounds; a table has the worst values of each twelfth of the time. -o FILE.jsonl grows by "
       "a line for each round. A signal ends it with the verdict of what it has: 8 where nothing "
       "failed until then.");
-  add("write-hosts", directory(), "write good-hosts.txt (a hostfile) and bad-hosts.txt",
-      "DIR is made when it is missing.");
+  add("write-hosts", directory(), "write good-hosts.txt and bad-hosts.txt there",
+      "good-hosts.txt is a hostfile. DIR is made when it is missing.");
   add("nagios", flag(), "one line, and exit codes 0 ok, 1 warning, 2 critical, 3 unknown");
 }
 

@@ -1,0 +1,87 @@
+#include "cmd/check/floors.h"
+
+#include <algorithm>
+#include <cctype>
+#include <iterator>
+
+#include "base/format.h"
+#include "base/record.h"
+#include "base/whole_file.h"
+
+namespace collctl::cmd {
+namespace {
+
+constexpr size_t kMostFloors = 1000, kMostFile = 1 << 20;
+constexpr const char* kWhats[] = {"gpu_copy", "to_gpu", "from_gpu", "allreduce"};
+
+// Whole words at the end of the board's name; behind them anything where a * ends them. A part of a
+// board (MIG) is none.
+bool names(const Floor& floor, const std::string& board) {
+  if (board.find(" MIG ") != board.npos) return false;
+  const bool open = floor.gpu.ends_with('*');
+  const std::string words = floor.gpu.substr(0, floor.gpu.size() - (open ? 1 : 0));
+  const size_t at = board.rfind(words);
+  if (at == board.npos || words.empty()) return false;
+  if (at > 0 && std::isalnum(static_cast<unsigned char>(board[at - 1]))) return false;
+  return open || at + words.size() == board.size();
+}
+
+}  // namespace
+
+static void fields(base::Record& io, Floor& floor) {
+  io.field("gpu", floor.gpu, 100);
+  io.field("what", floor.what, 20);
+  if (io.has("gpus", floor.gpus != 0)) io.field("gpus", floor.gpus, 2, 1024);
+  io.field("GBps", floor.GBps, base::Record::kAboveZero, 1e6);
+  io.field("source", floor.source, 200);
+  io.field("date", floor.date, 20);
+  if (floor.gpu.empty()) io.fail("gpu", "a part of a board's name");
+  if (std::ranges::find(kWhats, floor.what) == std::end(kWhats))
+    io.fail("what", "gpu_copy, to_gpu, from_gpu or allreduce");
+  if ((floor.what == "allreduce") != (floor.gpus != 0))
+    io.fail("gpus", "a number of GPUs for allreduce, and for nothing else");
+}
+
+std::string Floor::text() const {
+  return format("at least {:.4g} GB/s ({}, {})", GBps, source, date);
+}
+
+Result<Floors> parse_floors(const std::string& file, const std::string& json) {
+  Floors floors;
+  auto io = base::Record::read(json);
+  if (!io) return std::move(io.error()).within(file);
+  std::string schema;
+  io->field("schema", schema, 64);
+  if (schema != kFloorsSchema) io->fail("schema", kFloorsSchema);
+  io->field("floors", floors, kMostFloors);
+  if (Status status = io->status(); !status) return std::move(status.error()).within(file);
+  return floors;
+}
+
+Result<Floors> interpret_floors(const ParsedLine& line) {
+  Floors floors;
+  if (line.has("floors")) {
+    const std::string file = line.text("floors");
+    COLL_ASSIGN(const std::string text, base::read_file(file, kMostFile));
+    COLL_ASSIGN(floors, parse_floors(file, text));
+  }
+  COLL_ASSIGN(const Floors ours, parse_floors("floors.json", kShippedFloors));
+  floors.insert(floors.end(), ours.begin(), ours.end());
+  return floors;
+}
+
+const Floor* find_floor(const Floors& floors, const std::string& board, const std::string& what,
+                        int gpus) {
+  const Floor* best = nullptr;
+  for (const Floor& floor : floors)
+    if (floor.what == what && floor.gpus == gpus && names(floor, board) &&
+        (best == nullptr || floor.gpu.size() > best->gpu.size()))
+      best = &floor;
+  return best;
+}
+
+bool is_known(const Floors& floors, const std::string& board) {
+  return std::ranges::any_of(floors, [&](const Floor& floor) { return names(floor, board); });
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,39 @@
+// Least speeds of boards, by public sources or by whoever runs them: floors.json, which the binary
+// holds, and --floors FILE. The file is untrusted. Pure but for interpret_floors(), which reads it.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cmd/cli/parse.h"
+
+namespace collctl::cmd {
+
+extern const char kShippedFloors[];  // floors.json
+inline constexpr char kFloorsSchema[] = "collctl.floors/1";
+
+struct Floor {
+  std::string gpu;   // the end of the board's name, as its driver calls it; A100-SXM4*: its begin
+  std::string what;  // gpu_copy (read and written), to_gpu, from_gpu; allreduce: bus bandwidth
+  int gpus = 0;      // of an allreduce among all GPUs of a host
+  double GBps = 0;
+  std::string source, date;  // "2026-05"
+  // "at least 48 GB/s (Azure NHC ..., 2026-05)"
+  std::string text() const;
+};
+// The first that fits counts: those of the user before ours.
+using Floors = std::vector<Floor>;
+// An allreduce counts as one from this size on.
+inline constexpr uint64_t kFloorBytes = uint64_t{1} << 30;
+
+// Error usage: what is wrong, with the file's name.
+Result<Floors> parse_floors(const std::string& file, const std::string& json);
+Result<Floors> interpret_floors(const ParsedLine& line);
+// Of the board with that name; of several the one with most of it. Null: none is known, as of a
+// part of a board (MIG).
+const Floor* find_floor(const Floors& floors, const std::string& board, const std::string& what,
+                        int gpus = 0);
+// Whether anything is known of it.
+bool is_known(const Floors& floors, const std::string& board);
+
+}  // namespace collctl::cmd
