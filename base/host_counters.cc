@@ -184,6 +184,19 @@ void fields(Record& io, DeviceCounters& counters) {
   io.field("nvml_missing", counters.nvml_missing, 1024);
 }
 
+// A part of an Xid's text that says how bad it is: of 154 the recovery that is asked for ("154, GPU
+// recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"), of NVLink 5 that the link
+// goes on ("149, NETIR_LINK_EVT Nonfatal XC0 i0 Link 00 (...)").
+static std::string detail_of(uint64_t code, const std::string& text) {
+  if (code >= 144 && code <= 150)
+    return text.find(" Nonfatal ") == std::string::npos ? "" : " nonfatal";
+  if (code != 154) return {};
+  const size_t to = text.find(" to 0x"), open = text.find('(', to == text.npos ? text.size() : to);
+  const size_t close = text.find(')', open);
+  if (close == text.npos || close - open > 40) return {};
+  return " " + text.substr(open + 1, close - open - 1);
+}
+
 void count_xids(const std::string& message, uint64_t from, DeviceCounters& to) {
   const size_t comma = message.find(','), text = message.find(';');
   if (comma == std::string::npos || text == std::string::npos || comma > text) return;
@@ -203,7 +216,9 @@ void count_xids(const std::string& message, uint64_t from, DeviceCounters& to) {
   const size_t first = close + 3, end = message.find_first_not_of("0123456789", first);
   const auto code = number_in(message.substr(first, end - first));
   if (!code) return;
-  const std::string name = format("{}xid {}", *number < from ? "earlier_" : "", *code);
+  const std::string name =
+      format("{}xid {}{}", *number < from ? "earlier_" : "", *code,
+             end == std::string::npos ? "" : detail_of(*code, message.substr(end)));
   for (DeviceCounter& counter : to.counters)
     if (counter.kind == CounterOf::gpu && counter.device == device && counter.name == name) {
       ++counter.value;

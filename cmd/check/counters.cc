@@ -8,6 +8,7 @@
 
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "cmd/check/xids.h"
 #include "cmd/job/host_questions.h"
 #include "cmd/topo/parts.h"
 
@@ -41,11 +42,10 @@ constexpr const char* kCooling =
     "-d TEMPERATURE,PERFORMANCE)";
 constexpr const char* kPower =
     "look at the power limit (nvidia-smi -q -d POWER) and the power supplies";
+constexpr const char *kXid = "xid ", *kEarlierXid = "earlier_xid ";
 // THE table of counters; the first row that fits holds, what has none is not told.
 constexpr CounterRule kRules[] = {
-    {CounterOf::gpu, "xid ", true, 1, "the driver reported an Xid",
-     "look it up in NVIDIA's list of Xids (dmesg has the message); drain the host for 48, 63, 64, "
-     "74, 79, 94, 95, 119 to 121, 136, 140, 143 to 150, 154"},
+    {CounterOf::gpu, kXid, true, 1, "", ""},  // each by its number (xids.h)
     {CounterOf::gpu, "ecc_corrected", false, 1, "memory errors were corrected", kMemory},
     {CounterOf::gpu, "ecc_uncorrected", true, 1, "memory errors could not be corrected", kMemory},
     {CounterOf::gpu, "rows_remapped_corrected", false, 1, "rows of memory were remapped", kMemory},
@@ -105,29 +105,33 @@ constexpr StateRule kStates[] = {
      kReset},
     {"lifetime_ecc_uncorrected", false, "memory errors were not corrected in its life", kMemory},
 };
-// Xids that say that the GPU, its memory or its links failed; others are mostly programs' faults.
-constexpr unsigned kFatalXids[] = {48,  63,  64,  74,  79,  94,  95,  119, 120, 121, 136,
-                                   140, 143, 144, 145, 146, 147, 148, 149, 150, 154};
-constexpr const char* kEarlierXid = "earlier_xid ";
-constexpr StateRule kFatalXid = {
-    kEarlierXid, true, "the driver reported an Xid in this boot, before the check",
-    "look it up in NVIDIA's list of Xids (dmesg has the message); if the GPU was not reset since, "
-    "reset it or reboot"};
-constexpr StateRule kOtherXid = {
-    kEarlierXid, false, "the driver reported an Xid in this boot, before the check",
-    "programs cause most of these: NVIDIA's list of Xids and dmesg say which"};
+// A counter's finding in words: by its rule, or the Xid that it counts.
+struct Told {
+  bool fault;
+  std::string meaning;
+  const char* remedy;
+};
+Xid xid_after(const char* begin, const std::string& name) {
+  return xid_of(name.substr(std::string_view(begin).size()));
+}
 
-const StateRule* state_of(const base::DeviceCounter& counter) {
-  if (counter.kind != CounterOf::gpu) return nullptr;
+std::optional<Told> state_of(const base::DeviceCounter& counter) {
+  if (counter.kind != CounterOf::gpu) return std::nullopt;
   if (counter.name.starts_with(kEarlierXid)) {
-    const std::string number = counter.name.substr(std::string_view(kEarlierXid).size());
-    const bool fatal = std::any_of(std::begin(kFatalXids), std::end(kFatalXids),
-                                   [&](unsigned xid) { return number == std::to_string(xid); });
-    return fatal ? &kFatalXid : &kOtherXid;
+    const Xid xid = xid_after(kEarlierXid, counter.name);
+    return Told{xid.is_fault(), format("{}, in this boot before the check", xid.meaning),
+                xid.remedy()};
   }
   for (const StateRule& rule : kStates)
-    if (counter.name.starts_with(rule.begins)) return &rule;
-  return nullptr;
+    if (counter.name.starts_with(rule.begins)) return Told{rule.fault, rule.meaning, rule.remedy};
+  return std::nullopt;
+}
+
+// While the check ran no program but its own did: an Xid of programs is a fault as well.
+Told growth_told(const CounterRule& rule, const base::DeviceCounter& counter) {
+  if (std::string_view(rule.begins) != kXid) return {rule.fault, rule.meaning, rule.remedy};
+  const Xid xid = xid_after(kXid, counter.name);
+  return {xid.cure != XidCure::nothing, xid.meaning, xid.remedy()};
 }
 
 const CounterRule* rule_of(const base::DeviceCounter& counter) {
@@ -186,8 +190,8 @@ void add_states(const Host& host, const base::DeviceCounters& after,
                 std::vector<Finding>& findings) {
   const size_t grown = findings.size();
   for (const base::DeviceCounter& counter : after.counters) {
-    const StateRule* rule = counter.value == 0 ? nullptr : state_of(counter);
-    if (rule == nullptr) continue;
+    const auto rule = counter.value == 0 ? std::nullopt : state_of(counter);
+    if (!rule) continue;
     Finding finding{.name = format("counters/{}", counter.name),
                     .at = {.kind = SubjectKind::gpu, .host = host, .device = counter.device},
                     .status = FindingStatus::warn};
@@ -298,15 +302,11 @@ std::vector<Finding> counter_findings(const Host& host, const base::DeviceCounte
     finding.expected = "0";
     finding.unit = counter.name.ends_with("_ns") ? "ns" : "";
     finding.basis = "growth during the check";
-    const std::string message =
-        format("{}: {}: {} during the check ({}: {})", host, plain(counter.device), rule->meaning,
-               plain(counter.name), grown(counter, growth));
-    if (rule->fault) {
-      finding.fail(ErrorCode::failed, message, rule->remedy);
-    } else {
-      finding.message = message;
-      finding.remedy = rule->remedy;
-    }
+    const Told said = growth_told(*rule, counter);
+    finding.message = format("{}: {}: {} during the check ({}: {})", host, plain(counter.device),
+                             said.meaning, plain(counter.name), grown(counter, growth));
+    finding.remedy = said.remedy;
+    if (said.fault) finding.fail(ErrorCode::failed, finding.message, said.remedy);
     findings.push_back(std::move(finding));
   }
   add_states(host, after, findings);

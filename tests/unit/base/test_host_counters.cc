@@ -71,6 +71,22 @@ TEST_CASE("Xids out of the kernel's log, from a message on", "[host_counters]") 
   CHECK(value(read, "0000:3b:00.0", "xid 79") == 2);
   CHECK(value(read, "0000:5e:00.0", "xid 48") == 1);
   CHECK(read.log_end == 104);
+  count_xids(
+      "3,104,559,-;NVRM: Xid (PCI:0000:5e:00): 149, NETIR_LINK_EVT Nonfatal XC0 i0 Link 00\n", 101,
+      read);
+  CHECK(value(read, "0000:5e:00.0", "xid 149 nonfatal") == 1);
+  count_xids("3,105,560,-;NVRM: Xid (PCI:0000:5e:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 00\n",
+             101, read);
+  CHECK(value(read, "0000:5e:00.0", "xid 149") == 1);
+  count_xids(
+      "3,106,561,-;NVRM: Xid (PCI:0000:5e:00): 154, GPU recovery action changed from 0x0 "
+      "(None) to 0x2 (Node Reboot Required)\n",
+      101, read);
+  CHECK(value(read, "0000:5e:00.0", "xid 154 Node Reboot Required") == 1);
+  for (const char* cut : {"3,107,562,-;NVRM: Xid (PCI:0000:5e:00): 154, to 0x2 (Node",
+                          "3,108,563,-;NVRM: Xid (PCI:0000:5e:00): 154"})
+    count_xids(cut, 101, read);
+  CHECK(value(read, "0000:5e:00.0", "xid 154") == 2);
   for (const char* odd : {"", ";", "6,x,1,-;NVRM: Xid (PCI:1): 3", "6,200,1,-;NVRM: Xid (PCI:",
                           "6,201,1,-;NVRM: Xid (PCI:0000:3b:00): none", "no commas; here"})
     count_xids(odd, 0, read);

@@ -120,12 +120,20 @@ TEST_CASE("Xids of this boot: those of the GPU fail, those of programs are told"
     return one->status;
   };
   for (const char* fatal :
-       {"earlier_xid 48", "earlier_xid 79", "earlier_xid 95", "earlier_xid 154"})
+       {"earlier_xid 48", "earlier_xid 64", "earlier_xid 74", "earlier_xid 79", "earlier_xid 95",
+        "earlier_xid 119", "earlier_xid 136", "earlier_xid 143", "earlier_xid 149",
+        "earlier_xid 154", "earlier_xid 154 Node Reboot Required", "earlier_xid 158",
+        "earlier_xid 171"})
     CHECK(of(fatal) == FindingStatus::fail);
+  // A row that serves again, corrected errors, a link that goes on, a recovery that was done.
+  for (const char* harmless : {"earlier_xid 63", "earlier_xid 94", "earlier_xid 121",
+                               "earlier_xid 149 nonfatal", "earlier_xid 154 None"})
+    CHECK(of(harmless) == FindingStatus::warn);
   for (const char* programs :
        {"earlier_xid 13", "earlier_xid 31", "earlier_xid 4", "earlier_xid 790"})
     CHECK(of(programs) == FindingStatus::warn);
   CHECK(of("xid 13") == FindingStatus::fail);  // during the check no program but ours ran
+  CHECK(of("xid 107") == FindingStatus::warn);
 }
 
 TEST_CASE("GPUs that do not count by NVLink count all together", "[check][counters]") {
