@@ -7,6 +7,7 @@
 #include "cmd/job/talk.h"
 #include "cmd/report/options.h"
 #include "cmd/text/console.h"
+#include "cmd/text/file.h"
 
 namespace collctl::cmd {
 

@@ -50,7 +50,6 @@ CHECKS = [
     Stage("check.format", ("./dev", "lint", "--format")),
     Stage("check.scripts", ("./dev", "lint", "--scripts")),
     Stage("check.runner", ("python3", "-m", "unittest", "discover", "-s", "tests/ci")),
-    Stage("check.names", ("./dev", "lint", "--names")),
     Stage("build.tidy", build=("release", "tidy"), limit=300),
     Stage("tidy", preset="release", chosen=named("tidy", "tidy.mutants"), needs="build.tidy"),
     Stage("check.lint", ("./dev", "lint", "--changed", "60"), limit=600),

@@ -47,7 +47,7 @@ fi
 if case_is "--integrity: what collectives send between hosts carries MACs; a host that takes its time to come up is not at fault"; then
   # Only ranks have little time to connect.
   rig_sshd_conf 2 "ForceCommand sleep 14; eval \"\$SSH_ORIGINAL_COMMAND\""
-  COLLCTL_DEBUG=INFO run check -H 'node[01-02]:1' --level quick --only pairs,cluster --integrity
+  COLLCTL_DEBUG=INFO run check -H 'node[01-02]:1' --level quick -e 64K --only pairs,cluster --integrity
   rig_sshd_reset 2
   is_code 0
   has_err "via NET/Socket/0/MAC"
@@ -108,14 +108,14 @@ if case_is "a host at which packets are lost is named, whatever its speed"; then
 fi
 
 if case_is "data that arrives wrong: the link on which it went wrong is named"; then
-  COLLCTL_FAULT=corrupt:rank=0 run check -H "$all" $patient --level quick --only cluster --json
+  COLLCTL_FAULT=corrupt:rank=0 run check -H "$all" $patient --level quick -e 64K --only cluster --json
   is_code 7
   names "link node01 - node05"
 fi
 
 if case_is "a host that is down: named, and the rest is still judged"; then
   rig_sshd_stop 5
-  run check -H "$all" $patient --level quick --skip doctor,node --write-hosts "$rig/lists"
+  run check -H "$all" $patient --level quick -e 64K --skip doctor,node --write-hosts "$rig/lists"
   is_code 4
   has_out "node05"
   grep -q "^node05 " "$rig/lists/bad-hosts.txt" || fail "node05 is not in bad-hosts.txt"
@@ -131,7 +131,7 @@ if case_is "an interface that loses its carrier meanwhile is named, whatever the
   # Again and again, until it is deleted.
   rig_node 4 sh -c 'while ip link set extra2 up && ip link set extra2 down; do :; done' 2>/dev/null &
   flapper=$!
-  run check -H "$all" $patient --level quick --only cluster,counters --json
+  run check -H "$all" $patient --level quick -e 64K --only cluster,counters --json
   rig_node 4 ip link del extra
   wait $flapper
   is_code 1
