@@ -15,7 +15,7 @@ struct PlateauFacts {
 };
 PlateauFacts plateau_facts(const runtime::Communicator& whole);
 
-// Bytes of a row, a power of two. GPU ranks: a sixteenth of its memory, 8 GiB at most. CPU ranks:
+// Bytes of a row, a power of two. GPU ranks: a sixteenth of its memory, 4 GiB at most. CPU ranks:
 // four times their share of the caches, 32 to 256 MiB; all of a host together a sixteenth of its
 // memory at most.
 uint64_t plateau_bytes(const PlateauFacts& facts);
