@@ -188,7 +188,7 @@ void add_check_options(std::vector<Option>& t) {
       "and every path between NICs for longer. Each has one size more, for the line rate.");
   add("b,min-bytes", size("8", 1), to<&CheckOptions::min_bytes>,
       "smallest size of collectives (node, cluster)");
-  add("e,max-bytes", size("by the level", 1), to<&CheckOptions::max_bytes>,
+  add("e,max-bytes", size("level's", 1), to<&CheckOptions::max_bytes>,
       "largest size, in place of one at the line rate");
   add("only", repeatable(some_of("SUITES", names)),
       "these suites, comma separated (--list names them)");

@@ -55,10 +55,14 @@ inline Option size(const char* fallback, double least = 0) {
   return between(ValueKind::size, "SIZE", least, 0, fallback);
 }
 inline Option one_of(const char* value, Words words, const char* fallback) {
-  return {.kind = ValueKind::choice, .value = value, .fallback = fallback, .allowed = std::move(words)};
+  return {
+      .kind = ValueKind::choice, .value = value, .fallback = fallback, .allowed = std::move(words)};
 }
 inline Option some_of(const char* value, Words words, const char* fallback = "none") {
-  return {.kind = ValueKind::choices, .value = value, .fallback = fallback, .allowed = std::move(words)};
+  return {.kind = ValueKind::choices,
+          .value = value,
+          .fallback = fallback,
+          .allowed = std::move(words)};
 }
 inline Option text(const char* value, const char* fallback = "none") {
   return {.kind = ValueKind::text, .value = value, .fallback = fallback};
