@@ -108,7 +108,7 @@ if case_is "a host at which packets are lost is named, whatever its speed"; then
 fi
 
 if case_is "data that arrives wrong: the link on which it went wrong is named"; then
-  COLLCTL_FAULT=corrupt:rank=0 run check -H "$all" $patient --level quick -e 64K --only cluster --json
+  COLLCTL_FAULT=corrupt:rank=0 run check -H "$all" $patient --level quick --only cluster --json
   is_code 7
   names "link node01 - node05"
 fi
