@@ -50,6 +50,12 @@ Status check_memory(const BenchSpec& spec, uint64_t largest, uint64_t each,
                device->text(), human_bytes(free), human_bytes(device->facts().memory_bytes)),
         "use a smaller --max-bytes, or end what else uses the GPU"};
   }
+  return fits_in_memory(what, each, host_memory(whole));
+}
+
+}  // namespace
+
+HostMemory host_memory(const runtime::Communicator& whole) {
   const auto& peers = whole.peers();
   const auto& own = peers[size_t(whole.rank())];
   HostMemory memory{.ranks = uint64_t(local_ranks(whole)), .bytes = base::physical_memory()};
@@ -59,10 +65,13 @@ Status check_memory(const BenchSpec& spec, uint64_t largest, uint64_t each,
       return peer.host_hash == own.host_hash && peer.memory_group == own.memory_group;
     }));
   }
-  return fits_in_memory(what, each, memory);
+  return memory;
 }
 
-}  // namespace
+uint64_t HostMemory::share() const {
+  const uint64_t of_host = bytes / ranks, of_group = group_bytes / group_ranks;
+  return of_host == 0 || of_group == 0 ? std::max(of_host, of_group) : std::min(of_host, of_group);
+}
 
 Status fits_in_memory(const std::string& what, uint64_t each, const HostMemory& memory) {
   const auto too_much = [&](uint64_t ranks, const std::string& place, const std::string& hint) {

@@ -23,7 +23,9 @@ struct HostMemory {
   // Memory of the control group around this rank (container, job), and how many of those ranks are
   // in it; 0 bytes: no limit.
   uint64_t group_ranks = 1, group_bytes = 0;
+  uint64_t share() const;  // of one rank; 0: not known
 };
+HostMemory host_memory(const runtime::Communicator& whole);
 // `what`: "allreduce of 1 GiB"; `each`: bytes of a rank. Error: unavailable.
 Status fits_in_memory(const std::string& what, uint64_t each, const HostMemory& memory);
 

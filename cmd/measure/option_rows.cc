@@ -90,7 +90,7 @@ void add_size_options(std::vector<Option>& t) {
   add("plateau", flag(), alike<&BenchSpec::plateau>,
       "then one row that is large enough for the machine's line rate",
       "On GPUs a sixteenth of the free memory, at most 4G; on cores beyond their caches, 32M to "
-      "256M; smaller where its operations would take more than 2 s.");
+      "256M; smaller where an iteration would take more than 0.25 s.");
 }
 
 void add_measure_options(std::vector<Option>& t) {

@@ -106,9 +106,7 @@ Result<bool> BenchRun::fit_in_time(const MeasuredRows& rows, const RowSeries& se
                                    RowToMeasure& row) {
   if (!rows.ends_in_plateau() || row.asked != rows.sizes().back()) return true;
   COLL_ASSIGN(const int64_t slowest, everyone_.largest(before_.ns));
-  const double blocks =
-      (1 + double(spec_.warmup) / spec_.iterations) * (spec_.in_place == InPlace::both ? 2 : 1);
-  row.asked = bytes_in_time(row.asked, {before_.bytes, slowest}, blocks);
+  row.asked = bytes_in_time(row.asked, {before_.bytes, slowest});
   if (row.asked > 0) row.key = rows.key(series, row.asked);
   return row.asked > 0;
 }
@@ -125,7 +123,7 @@ Status BenchRun::row(const RowToMeasure& row) {
     COLL_ASSIGN(more, again());
   }
   const Placement& timed = placements[spec_.in_place == InPlace::in_place];
-  before_ = {row.asked, timed.times.block_ns()};
+  before_ = {row.asked, timed.times.block_ns() / spec_.iterations};
   return tell(row, placements);
 }
 

@@ -16,22 +16,27 @@ TEST_CASE("a row for the line rate is as large as memory and caches ask for") {
   CHECK(plateau_bytes({.gpu_bytes = 23 * kGiB}) == kGiB);
   CHECK(plateau_bytes({.gpu_bytes = 4 * kGiB}) == 256 * kMiB);
   // Cores: beyond the caches that all ranks share, within a sixteenth of the memory.
-  CHECK(plateau_bytes({.host_bytes = 512 * kGiB, .cache_bytes = 512 * kMiB, .local_ranks = 32}) ==
+  CHECK(plateau_bytes({.memory = {.ranks = 32, .bytes = 512 * kGiB}, .cache_bytes = 512 * kMiB}) ==
         64 * kMiB);
-  CHECK(plateau_bytes({.host_bytes = 512 * kGiB, .cache_bytes = 512 * kMiB, .local_ranks = 2}) ==
+  CHECK(plateau_bytes({.memory = {.ranks = 2, .bytes = 512 * kGiB}, .cache_bytes = 512 * kMiB}) ==
         256 * kMiB);
-  CHECK(plateau_bytes({.host_bytes = 24 * kGiB, .local_ranks = 2}) == 32 * kMiB);
-  CHECK(plateau_bytes({.host_bytes = kGiB, .local_ranks = 4}) == 16 * kMiB);
-  CHECK(plateau_bytes({.host_bytes = 64 * kMiB, .local_ranks = 16}) == kMiB);
+  CHECK(plateau_bytes({.memory = {.ranks = 2, .bytes = 24 * kGiB}}) == 32 * kMiB);
+  CHECK(plateau_bytes({.memory = {.ranks = 4, .bytes = kGiB}}) == 16 * kMiB);
+  CHECK(plateau_bytes({.memory = {.ranks = 16, .bytes = 64 * kMiB}}) == kMiB);
+  // A control group with less than the host: each rank's own, or shared.
+  CHECK(plateau_bytes({.memory = {.ranks = 4, .bytes = 64 * kGiB, .group_bytes = kGiB / 2}}) ==
+        32 * kMiB);
+  CHECK(plateau_bytes(
+            {.memory = {.ranks = 4, .bytes = 64 * kGiB, .group_ranks = 4, .group_bytes = kGiB}}) ==
+        16 * kMiB);
   CHECK(plateau_bytes({}) == 32 * kMiB);
 }
 
 TEST_CASE("a row for the line rate is only as large as its time allows") {
-  // 1 MiB in 10 ms: 32 MiB takes 0.3 s a block.
-  CHECK(bytes_in_time(32 * kMiB, {kMiB, 10'000'000}, 1.4) == 32 * kMiB);
-  CHECK(bytes_in_time(32 * kMiB, {kMiB, 200'000'000}, 1.4) == 4 * kMiB);
-  CHECK(bytes_in_time(32 * kMiB, {kMiB, 3'000'000'000}, 1.4) == 0);
-  CHECK(bytes_in_time(32 * kMiB, {}, 1.4) == 32 * kMiB);
+  CHECK(bytes_in_time(32 * kMiB, {kMiB, 7'000'000}) == 32 * kMiB);
+  CHECK(bytes_in_time(32 * kMiB, {kMiB, 50'000'000}) == 4 * kMiB);
+  CHECK(bytes_in_time(32 * kMiB, {kMiB, 200'000'000}) == 0);
+  CHECK(bytes_in_time(32 * kMiB, {}) == 32 * kMiB);
 }
 
 TEST_CASE("the row for the line rate comes after all others, where it is larger") {
