@@ -72,12 +72,10 @@ Result<Floors> interpret_floors(const ParsedLine& line) {
 
 const Floor* find_floor(const Floors& floors, const std::string& board, const std::string& what,
                         int gpus) {
-  const Floor* best = nullptr;
-  for (const Floor& floor : floors)
-    if (floor.what == what && floor.gpus == gpus && names(floor, board) &&
-        (best == nullptr || floor.gpu.size() > best->gpu.size()))
-      best = &floor;
-  return best;
+  const auto at = std::ranges::find_if(floors, [&](const Floor& floor) {
+    return floor.what == what && floor.gpus == gpus && names(floor, board);
+  });
+  return at == floors.end() ? nullptr : &*at;
 }
 
 bool is_known(const Floors& floors, const std::string& board) {

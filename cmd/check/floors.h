@@ -29,8 +29,7 @@ inline constexpr uint64_t kFloorBytes = uint64_t{1} << 30;
 // Error usage: what is wrong, with the file's name.
 Result<Floors> parse_floors(const std::string& file, const std::string& json);
 Result<Floors> interpret_floors(const ParsedLine& line);
-// Of the board with that name; of several the one with most of it. Null: none is known, as of a
-// part of a board (MIG).
+// The floor of the board with that name. Null: none is known, as for a part of a board (MIG).
 const Floor* find_floor(const Floors& floors, const std::string& board, const std::string& what,
                         int gpus = 0);
 // Whether anything is known of it.

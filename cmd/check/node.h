@@ -47,10 +47,10 @@ struct NodeJob {
   std::optional<Deadline> deadline;
   std::string output, errors;
   std::optional<Error> error;
-  Limits limits;          // that it is held against
-  Expectation expect;     // floors of copies
-  Floors floors;          // of boards, where nothing is expected
-  std::string not_again;  // why it could not be measured again
+  Limits limits;                   // that it is held against
+  Expectation expect;              // floors of copies
+  const Floors* floors = nullptr;  // of boards, where nothing is expected; the check's; null: none
+  std::string not_again;           // why it could not be measured again
   int exit_code = 0;
   bool begun = false, over = false;
 };

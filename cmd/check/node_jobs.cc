@@ -50,7 +50,7 @@ Status start(const CheckRun& run, NodeJob& job) {
   job.child->close_input();
   job.limits = run.options.limits;
   job.expect = run.options.expect;
-  job.floors = run.options.floors;
+  job.floors = &run.options.floors;
   job.deadline = Deadline::after_seconds(run.launch.start_timeout_s +
                                          node_limit_s(run.options.level) + kSlackSeconds);
   return {};

@@ -83,6 +83,11 @@ constexpr const char* kSlowGpu =
     "compare clocks, power limits and the PCIe link (nvidia-smi -q -d CLOCK,PERFORMANCE; collctl "
     "topo)";
 
+const Floor* board_floor(const NodeJob& job, const std::string& board, const std::string& what,
+                         int gpus = 0) {
+  return job.floors == nullptr ? nullptr : find_floor(*job.floors, board, what, gpus);
+}
+
 // A row of host or GPU against what --expect says of such a model, else what boards are known to
 // do. `judged`: the lines of that file that were held against something.
 void judge_floor(const NodeJob& job, const MemoryRow& row, const std::vector<std::string>& models,
@@ -100,13 +105,13 @@ void judge_floor(const NodeJob& job, const MemoryRow& row, const std::vector<std
                   format("{} at {:.4g} GB/s, at least {} is expected ({})", what, row.GBps,
                          value.value, basis),
                   finding, host ? kSlowMemory : kSlowGpu);
-  } else if (const Floor* board = find_floor(job.floors, row.model, key)) {
+  } else if (const Floor* board = board_floor(job, row.model, key)) {
     judge_against(
         job, row.GBps, row.busy,
         {board->GBps, format("{:.4g}", board->GBps), format("{}, {}", board->source, board->date)},
         format("{} ({}) at {:.4g} GB/s, {}", what, row.model, row.GBps, board->text()), finding,
         kSlowGpu);
-  } else if (!host && !is_known(job.floors, row.model)) {
+  } else if (!host && job.floors != nullptr && !is_known(*job.floors, row.model)) {
     finding.basis = format("no floor is known of {}", row.model);
   }
 }
@@ -117,11 +122,15 @@ void judge_board(const NodeJob& job, const BenchReport& report, const std::strin
   if (job.name != "allreduce" || !report.header || report.header->hosts.size() != 1) return;
   const auto& gpus = report.header->hosts[0].gpus;
   const BenchRow& last = report.rows.back();
-  if (gpus.empty() || last.bytes < kFloorBytes) return;
+  if (gpus.empty()) return;
   if (std::ranges::any_of(gpus, [&](const GpuLine& gpu) { return gpu.name != gpus[0].name; }))
     return;
-  const Floor* floor = find_floor(job.floors, gpus[0].name, "allreduce", int(gpus.size()));
+  const Floor* floor = board_floor(job, gpus[0].name, "allreduce", int(gpus.size()));
   if (floor == nullptr) return;
+  if (last.bytes < kFloorBytes) {
+    all.basis += format("; its floor counts from {} on", human_bytes(kFloorBytes));
+    return;
+  }
   const double seen = last.out_of_place.busbw_GBps;
   judge_against(job, seen, busy,
                 {floor->GBps, format("{:.4g}", floor->GBps),

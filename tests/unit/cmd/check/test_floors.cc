@@ -58,6 +58,9 @@ TEST_CASE("a user's floors come before those that collctl has") {
   mine->insert(mine->end(), ours.begin(), ours.end());
   CHECK(find_floor(*mine, "NVIDIA H200", "to_gpu")->GBps == 20);
   CHECK(find_floor(*mine, "NVIDIA H200", "from_gpu")->GBps == 48);
+  // However much of the board's name ours have.
+  mine->insert(mine->begin(), {.gpu = "A100-SXM4*", .what = "gpu_copy", .GBps = 900});
+  CHECK(find_floor(*mine, "NVIDIA A100-SXM4-80GB", "gpu_copy")->GBps == 900);
 }
 
 TEST_CASE("a file of floors that is wrong says where") {
@@ -85,7 +88,8 @@ NodeJob memory_job(double to_gpu, const std::string& model) {
   job.host = base::saved_host("n1");
   job.kind = NodeJobKind::memory;
   job.name = "memory-test";
-  job.floors = shipped();
+  static const Floors floors = shipped();
+  job.floors = &floors;
   job.output = R"({"schema": "collctl.memory-test/1", "version": "0.1.0", "date":
       "2026-11-30T00:00:00+00:00", "command": "collctl memory-test", "host": "n1", "rows": [
       {"device": "0000:01:00.0", "model": ")" +
@@ -104,7 +108,7 @@ TEST_CASE("a board below its floor is named with figure and source") {
   CHECK(found.message.find("NVIDIA H200) at 24 GB/s, at least 48 GB/s (Azure NHC") !=
         std::string::npos);
   CHECK(judge_job(memory_job(55, "NVIDIA H200")).findings.front().status == FindingStatus::pass);
-  // Of a board that nobody has told us about nothing is asked, and that is said.
+  // Nothing is asked of a board that nobody has told us about, and that is said.
   const NodeResult unknown = judge_job(memory_job(3, "NVIDIA T4"));
   CHECK(unknown.findings.front().status == FindingStatus::pass);
   CHECK(unknown.findings.front().basis == "no floor is known of NVIDIA T4");
