@@ -69,9 +69,8 @@ struct CheckOptions {
   Expectation expect;   // of each host
   Floors floors;        // of its boards
   double soak_s = 0;    // rounds of the suites for so long; 0: one
-  // Of collectives, in place of the level's; 0: as the level says. A largest size that is given is
-  // the largest: there is no row for the line rate after it.
-  uint64_t min_bytes = 0, max_bytes = 0;
+  SizeRange sizes;      // of collectives
+  bool plateau = true;  // and then one size for the line rate
 };
 
 // The findings of suites; one that measures again begins with those from before it.

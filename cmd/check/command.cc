@@ -15,12 +15,14 @@
 #include "base/host_facts.h"
 #include "base/whole_file.h"
 #include "cmd/check/check.h"
+#include "cmd/check/node.h"
 #include "cmd/doctor/common_cause.h"
 #include "cmd/document/document.h"
 #include "cmd/job/dry_run.h"
 #include "cmd/job/interrupt.h"
 #include "cmd/job/options.h"
 #include "cmd/job/talk.h"
+#include "cmd/measure/options.h"
 #include "cmd/report/options.h"
 #include "cmd/report/report.h"
 #include "cmd/text/console.h"
@@ -325,9 +327,10 @@ Result<int> checked(const ParsedLine& line, Console& console) {
   Progress progress(console, !quiet && !nagios);
   CheckRun run{line, std::move(launch)};
   COLL_TRY(fill(line, run.options));
-  if (run.options.max_bytes > 0 && run.options.min_bytes > run.options.max_bytes)
-    return usage(format("--min-bytes {} is larger than --max-bytes {}: expected the smaller first",
-                        line.text("min-bytes"), line.text("max-bytes")));
+  run.options.sizes = level_sizes(run.options.level);
+  COLL_TRY(interpret_sizes(line, run.options.sizes));
+  run.options.plateau = !line.has("max-bytes");
+  if (!run.options.plateau) end_at_most(run.options.sizes);
   run.options.below = line.number("below", 0.7);
   run.options.limits = output.limits;
   run.options.expect = std::move(expect);

@@ -17,6 +17,9 @@ namespace collctl::cmd {
 // machine is at its line rate. Values.
 
 std::vector<kernels::Collective> check_collectives(CheckLevel level);
+SizeRange level_sizes(CheckLevel level);
+// Raises the smallest size so that the steps come to the largest.
+void end_at_most(SizeRange& sizes);
 // Sizes of a run on one host, as words of a command line; and how long it may take once it has
 // started. `longer`: for a repeated measurement.
 std::vector<std::string> node_sizes(const CheckOptions& options, bool longer = false);

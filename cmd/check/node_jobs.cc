@@ -124,14 +124,6 @@ namespace {
 constexpr uint64_t kMostAtLevel[] = {1u << 20, 4u << 20, kMostBytesOnCores};
 constexpr int kIterations[] = {5, 10, 20};
 
-SizeRange sizes_of(const CheckOptions& options) {
-  const uint64_t most = options.max_bytes > 0
-                            ? options.max_bytes
-                            : std::max(options.min_bytes, kMostAtLevel[size_t(options.level)]);
-  const uint64_t least = options.min_bytes > 0 ? options.min_bytes : std::min<uint64_t>(8, most);
-  return {.min_bytes = std::min(least, most), .max_bytes = most, .step_factor = 32};
-}
-
 }  // namespace
 
 std::vector<kernels::Collective> check_collectives(CheckLevel level) {
@@ -142,8 +134,18 @@ std::vector<kernels::Collective> check_collectives(CheckLevel level) {
   return all;
 }
 
+SizeRange level_sizes(CheckLevel level) {
+  return {.min_bytes = 8, .max_bytes = kMostAtLevel[size_t(level)], .step_factor = 32};
+}
+
+void end_at_most(SizeRange& sizes) {
+  uint64_t least = sizes.max_bytes;
+  while (least / sizes.step_factor >= sizes.min_bytes) least /= sizes.step_factor;
+  sizes.min_bytes = least;
+}
+
 std::vector<std::string> node_sizes(const CheckOptions& options, bool longer) {
-  const SizeRange range = sizes_of(options);
+  const SizeRange& range = options.sizes;
   std::vector<std::string> words = {
       "--min-bytes=" + std::to_string(range.min_bytes),
       "--max-bytes=" + std::to_string(range.max_bytes),
@@ -151,7 +153,7 @@ std::vector<std::string> node_sizes(const CheckOptions& options, bool longer) {
       "--iters=" + std::to_string(kIterations[size_t(options.level)] * (longer ? 4 : 1)),
       "--warmup=2",
       "--in-place=0"};
-  if (options.max_bytes == 0) words.emplace_back("--plateau");
+  if (options.plateau) words.emplace_back("--plateau");
   return words;
 }
 
@@ -169,9 +171,9 @@ double node_limit_s(CheckLevel level) {
 BenchSpec cluster_spec(const CheckOptions& options, kernels::Collective collective) {
   BenchSpec spec;
   spec.collective = collective;
-  static_cast<SizeRange&>(spec) = sizes_of(options);
+  static_cast<SizeRange&>(spec) = options.sizes;
   spec.max_bytes_given = true;
-  spec.plateau = options.max_bytes == 0;
+  spec.plateau = options.plateau;
   spec.iterations = kIterations[size_t(options.level)];
   spec.warmup = 2;
   spec.in_place = InPlace::out_of_place;

@@ -186,9 +186,9 @@ void add_check_options(std::vector<Option>& t) {
       "how much is measured: quick, standard or full",
       "quick: two collectives of up to 1 MiB. standard: all of up to 4 MiB. full: up to 16 MiB, "
       "and every path between NICs for longer. Each has one size more, for the line rate.");
-  add("b,min-bytes", size("8", 1), to<&CheckOptions::min_bytes>,
+  add("b,min-bytes", size("8", 1), to<&SizeRange::min_bytes>,
       "smallest size of collectives (node, cluster)");
-  add("e,max-bytes", size("level's", 1), to<&CheckOptions::max_bytes>,
+  add("e,max-bytes", size("chosen by level", 1), to<&SizeRange::max_bytes>,
       "largest size, in place of one at the line rate");
   add("only", repeatable(some_of("SUITES", names)),
       "these suites, comma separated (--list names them)");
