@@ -16,8 +16,10 @@
 namespace collctl::cmd {
 namespace {
 
-constexpr const char* kForms = "4 or div:4, mod:2, and:0x7, or:0x7, host or numa";
+constexpr const char* kForms = "4 or div:4, mod:2, and:0x7, or:0x7, ranks:0-3,8/4-7, host or numa";
+constexpr std::string_view kRanks = "ranks:";
 constexpr int kMostNumber = 1 << 20;
+constexpr size_t kMostSplitText = 1 << 20;  // each rank by its number
 
 struct Form {
   const char* prefix;
@@ -38,6 +40,35 @@ int number_of(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size() ? value : -1;
 }
 
+// The next number of `text`, which it loses; -1: there is none, or it is too large.
+int take_number(std::string_view& text) {
+  int value = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  text.remove_prefix(size_t(end - text.data()));
+  return error == std::errc() && value < kMostSplitRanks ? value : -1;
+}
+
+// "0-3,8/4-7": the group of each rank, all of which are there once. Empty: it is no such list.
+std::vector<int> read_list(std::string_view text) {
+  std::vector<int> list;
+  for (int group = 0;; text.remove_prefix(1)) {
+    const int first = take_number(text);
+    int last = first;
+    if (text.starts_with('-')) {
+      text.remove_prefix(1);
+      last = take_number(text);
+    }
+    if (first < 0 || last < first) return {};
+    if (size_t(last) >= list.size()) list.resize(size_t(last) + 1, -1);
+    for (int rank = first; rank <= last; ++rank)
+      if (std::exchange(list[size_t(rank)], group) != -1) return {};
+    if (text.empty()) break;
+    if (text[0] != ',' && text[0] != '/') return {};
+    group += text[0] == '/';
+  }
+  return std::ranges::count(list, -1) == 0 ? list : std::vector<int>();
+}
+
 // Equal of ranks of one group.
 using Colour = std::pair<uint64_t, int>;
 
@@ -51,6 +82,8 @@ Colour colour_of(const SplitRule& rule, int rank, const RankSite& site) {
       return {0, rank & rule.number};
     case SplitBy::mask_or:
       return {0, rank | rule.number};
+    case SplitBy::ranks:
+      return {0, size_t(rank) < rule.list.size() ? rule.list[size_t(rank)] : -1};
     case SplitBy::host:
       return {site.host, 0};
     case SplitBy::numa:
@@ -75,18 +108,37 @@ std::string SplitRule::text() const {
       return format("and:{:#x}", number);
     case SplitBy::mask_or:
       return format("or:{:#x}", number);
+    case SplitBy::ranks:
+      break;
     case SplitBy::host:
       return "host";
     case SplitBy::numa:
-      break;
+      return "numa";
   }
-  return "numa";
+  std::string text;
+  for (const std::vector<int>& group : groups_of(*this, int(list.size())))
+    text += (text.empty() ? std::string(kRanks) : "/") + base::number_ranges(group, ",");
+  return text;
+}
+
+Status SplitRule::fits(int ranks) const {
+  if (by != SplitBy::ranks || int(list.size()) == ranks) return {};
+  return Error(ErrorCode::usage,
+               format("--split {}: it lists {} ranks, the job has {}", text(), list.size(), ranks));
 }
 
 Result<SplitRule> parse_split(const std::string& text) {
   if (text.empty()) return SplitRule{};
   if (text == "host") return SplitRule{SplitBy::host, 0};
   if (text == "numa") return SplitRule{SplitBy::numa, 0};
+  if (text.starts_with(kRanks)) {
+    SplitRule listed{SplitBy::ranks, 0, read_list(std::string_view(text).substr(kRanks.size()))};
+    if (!listed.list.empty()) return listed;
+    return Error(ErrorCode::usage,
+                 format("--split {}: expected groups of ranks as in ranks:0-3,8/4-7, with every "
+                        "rank once",
+                        text));
+  }
   SplitRule rule{SplitBy::division, 0};
   std::string_view digits = text;
   for (const Form& form : kNumbered)
@@ -109,7 +161,7 @@ Status read_value(const Option&, const std::vector<std::string>& given, SplitRul
 void value_field(base::Record& io, const Option&, const char* name, SplitRule& rule,
                  const SplitRule&) {
   std::string text = rule.text();
-  io.field(name, text, 64);
+  io.field(name, text, kMostSplitText);
   if (!io.reading()) return;
   const auto read = parse_split(text);
   if (!read) return io.fail(name, "a rule of --split");

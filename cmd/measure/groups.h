@@ -13,17 +13,22 @@
 
 namespace collctl::cmd {
 
-enum class SplitBy : uint8_t { nothing, division, remainder, mask_and, mask_or, host, numa };
+enum class SplitBy : uint8_t { nothing, division, remainder, mask_and, mask_or, ranks, host, numa };
 struct SplitRule {
   SplitBy by = SplitBy::nothing;
-  int number = 0;  // of the first four
+  int number = 0;              // of the first four
+  std::vector<int> list = {};  // ranks: the group of each rank
 
   explicit operator bool() const { return by != SplitBy::nothing; }
   // Whether it can be known before the ranks are there.
   bool by_rank() const { return by < SplitBy::host; }
   std::string text() const;  // as --split takes it; "" of nothing
+  // Whether a job of so many ranks can be split by it. Error: usage.
+  Status fits(int ranks) const;
 };
-// "4" or "div:4", "mod:2", "and:0x7", "or:0x7", "host", "numa"; "" is nothing. Error: usage.
+inline constexpr int kMostSplitRanks = 65536;
+// "4" or "div:4", "mod:2", "and:0x7", "or:0x7", "ranks:0-3,8/4-7", "host", "numa"; "" is nothing.
+// Error: usage.
 Result<SplitRule> parse_split(const std::string& text);
 
 // As an option's value, and as a field of its record (cmd/cli/bind.h).

@@ -268,6 +268,7 @@ static Status check_group(const BenchSpec& spec, int ranks, const std::string& w
 Status check_ranks_and_roots(const BenchSpec& spec, int ranks) {
   if (!spec.split) return check_group(spec, ranks, "");
   if (!spec.split.by_rank()) return {};
+  COLL_TRY(spec.split.fits(ranks));
   return check_groups(spec, groups_of(spec.split, ranks));
 }
 

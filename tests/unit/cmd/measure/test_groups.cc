@@ -69,6 +69,8 @@ TEST_CASE("rules of --split, as text and as groups", "[split]") {
   CHECK(groups_of(rule("or:0x1"), 4) == G{{0, 1}, {2, 3}});
   CHECK(groups_of(rule("8"), 3) == G{{0, 1, 2}});
   CHECK(groups_of(rule("1"), 2) == G{{0}, {1}});
+  CHECK(groups_of(rule("ranks:0-1,4/2-3"), 5) == G{{0, 1, 4}, {2, 3}});
+  CHECK(groups_of(rule("ranks:2/0-1"), 3) == G{{0, 1}, {2}});
   const RankSite sites[] = {{7, 0}, {7, 1}, {9, 0}, {7, 0}, {9, 0}};
   CHECK(groups_of(rule("host"), sites) == G{{0, 1, 3}, {2, 4}});
   CHECK(groups_of(rule("numa"), sites) == G{{0, 3}, {1}, {2, 4}});
@@ -76,18 +78,44 @@ TEST_CASE("rules of --split, as text and as groups", "[split]") {
   CHECK(group_of({{0, 2}, {1}}, 5) == -1);
   CHECK(group_name(1, {4, 5, 7}) == "group 1 (ranks 4-5,7)");
   CHECK(group_name(0, {3}) == "group 0 (rank 3)");
-  for (const char* text : {"2", "mod:3", "and:0x7", "or:0x10", "host", "numa", ""})
+  for (const char* text :
+       {"2", "mod:3", "and:0x7", "or:0x10", "host", "numa", "ranks:0-3,8/4-7", ""})
     CHECK(rule(text).text() == text);
   CHECK(!rule(""));
   CHECK(rule("and:7").text() == "and:0x7");
-  for (const char* text : {"0", "-1", "mod:0", "x", "2x", "mod:", "hosts", "and:-1", "or:", "0x",
-                           "mod:99999999999", "1048577"}) {
+  for (const char* text : {"0",
+                           "-1",
+                           "mod:0",
+                           "x",
+                           "2x",
+                           "mod:",
+                           "hosts",
+                           "and:-1",
+                           "or:",
+                           "0x",
+                           "mod:99999999999",
+                           "1048577",
+                           "ranks:",
+                           "ranks:0,0",
+                           "ranks:1",
+                           "ranks:0/",
+                           "ranks:0//1",
+                           "ranks:0-65536",
+                           "ranks:3-1",
+                           "ranks:0;1",
+                           "ranks:-1",
+                           "ranks:0-"}) {
     const auto parsed = parse_split(text);
     INFO(text);
     REQUIRE(!parsed);
     CHECK(parsed.error().code == ErrorCode::usage);
-    CHECK(parsed.error().message.find("mod:2") != std::string::npos);
+    CHECK(parsed.error().message.find(text[0] == 'r' ? "ranks:0-3,8/4-7" : "mod:2") !=
+          std::string::npos);
   }
+  CHECK(rule("ranks:0/1").fits(2));
+  for (const int ranks : {1, 3})
+    CHECK(rule("ranks:0/1").fits(ranks).error().code == ErrorCode::usage);
+  CHECK(rule("mod:2").fits(3));
 }
 
 TEST_CASE("a bench in groups: every collective, even and uneven, every row right", "[split]") {
