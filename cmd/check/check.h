@@ -99,6 +99,7 @@ struct CheckRun : CheckFound {
   std::string machine;                    // that most hosts have, as a topology file
   std::optional<Error> interrupted;       // by a signal: nothing more is begun
   Tally tally;                            // of the suite that runs
+  std::optional<Deadline> until;          // of it, by --budget
 
   std::vector<Host> fit() const;  // hosts that are still in
   LaunchOptions launch_of(const std::vector<Host>& some) const;

@@ -3,6 +3,7 @@
 
 #include "base/format.h"
 #include "cmd/check/check.h"
+#include "cmd/check/cluster.h"
 #include "cmd/check/node.h"
 #include "cmd/job/device_choice.h"
 #include "cmd/judge/bench.h"
@@ -149,12 +150,12 @@ class Measured {
 
   Status judge(WrongData& wrong) {
     BenchReport report;
-    COLL_ASSIGN(std::optional<Error> error, measure(name_, report));
+    COLL_ASSIGN(std::optional<Error> error, measure_on(run_, hosts_, spec_, name_, report));
     std::vector<Finding> found = findings_of(report, run_.options.limits);
     if (!error && std::any_of(found.begin(), found.end(), says_too_slow)) {
       spec_.iterations *= kLonger;
       BenchReport longer;
-      COLL_ASSIGN(const auto failed, measure(name_ + " again", longer));
+      COLL_ASSIGN(const auto failed, measure_on(run_, hosts_, spec_, name_ + " again", longer));
       if (failed) {
         for (Finding& finding : found)
           if (says_too_slow(finding))
@@ -179,28 +180,19 @@ class Measured {
       for (const BusyHost& host : report.closing->busy)
         if (!host.own_limit) busy[host.host] = host.why;
     if (!busy.empty()) leave_out_spoilt(found);
+    const bool misses = busy.empty() && std::any_of(found.begin(), found.end(), says_too_slow);
     run_.busy.merge(busy);
     wrong.add(report);
     conclude(std::move(report), std::move(found), error);
+    slow_ = !error && (misses || (busy.empty() && far_below_));
     return {};
   }
+  // Too slow for a limit, or far below what the model expects, and not for work of others: the last
+  // of run.measured.
+  bool slow() const { return slow_; }
 
  private:
   static constexpr int kLonger = 4;
-
-  // The error that ended the job, or none. Errors: a signal.
-  Result<std::optional<Error>> measure(const std::string& what, BenchReport& report) {
-    Collected sink(run_, what);
-    const JobOutcome outcome = run_task_job(run_.launch_of(hosts_), task_of(spec_), sink);
-    if (outcome.error && outcome.error->code == ErrorCode::interrupted) {
-      run_.interrupted = outcome.error;
-      return *outcome.error;
-    }
-    report = std::move(sink.report);
-    report.spec = spec_;
-    report.hosts = outcome.hosts;
-    return outcome.error;
-  }
 
   void conclude(BenchReport report, std::vector<Finding> found, const std::optional<Error>& error) {
     if (error) {
@@ -245,6 +237,7 @@ class Measured {
   // No fault by itself: the model knows the ports' rates, and not what is between them.
   void say_if_far_below(const BenchRow& row) {
     const std::string said = far_below(row);
+    far_below_ = !said.empty();
     if (all_.status != FindingStatus::pass || said.empty()) return;
     all_.status = FindingStatus::warn;
     all_.message = said;
@@ -255,9 +248,27 @@ class Measured {
   const std::string name_;
   BenchSpec spec_;
   Finding all_;
+  bool far_below_ = false, slow_ = false;
 };
 
 }  // namespace
+
+Result<std::optional<Error>> measure_on(CheckRun& run, const std::vector<Host>& hosts,
+                                        const BenchSpec& spec, const std::string& what,
+                                        BenchReport& report) {
+  Collected sink(run, what);
+  LaunchOptions launch = run.launch_of(hosts);
+  if (spec.split) launch.map_by = launcher::MapBy::slot;  // its ranks count host by host
+  const JobOutcome outcome = run_task_job(launch, task_of(spec), sink);
+  if (outcome.error && outcome.error->code == ErrorCode::interrupted) {
+    run.interrupted = outcome.error;
+    return *outcome.error;
+  }
+  report = std::move(sink.report);
+  report.spec = spec;
+  report.hosts = outcome.hosts;
+  return outcome.error;
+}
 
 Status check_cluster(CheckRun& run) {
   const std::vector<Host> fit = run.fit();
@@ -275,10 +286,17 @@ Status check_cluster(CheckRun& run) {
   WrongData wrong(hosts);
   const auto collectives = check_collectives(run.options.level);
   for (const Host& host : hosts) run.tally.plan(host, collectives.size(), "collectives");
-  for (const kernels::Collective collective : collectives)
-    COLL_TRY(Measured(run, hosts, collective).judge(wrong));
+  std::optional<BenchReport> slowest;
+  for (const kernels::Collective collective : collectives) {
+    Measured measured(run, hosts, collective);
+    COLL_TRY(measured.judge(wrong));
+    if (measured.slow() &&
+        (!slowest || share_of(run.measured.back().rows.back()) < share_of(slowest->rows.back())))
+      slowest = run.measured.back();
+  }
   wrong.conclude(run);
-  return {};
+  // What busy hosts have spoilt is measured again first.
+  return slowest && run.busy.empty() ? find_slow_hosts(run, hosts, *slowest) : Status();
 }
 
 }  // namespace collctl::cmd

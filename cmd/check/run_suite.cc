@@ -48,6 +48,7 @@ void measure(CheckRun& run, SuiteResult& result) {
 void run_suite(CheckRun& run, SuiteResult& result, std::optional<Deadline> until) {
   const int64_t began = now_ns();
   run.busy.clear();
+  run.until = until;
   const CheckFound before = run;
   const size_t first = before.findings.size(), hosts = run.fit().size();
   BusyGuard guard(until);

@@ -16,8 +16,9 @@ namespace collctl::cmd {
 class Bisection {
  public:
   // Three hosts or more; of two nobody can say which it is. `whole`: what all together have of
-  // what is expected (a ratio, as all here). A group is as slow as the whole when it has less than
-  // whole / below.
+  // what is expected (a ratio, as all here). Between the whole and the best group lies what divides
+  // the slow groups from the good ones (their geometric mean), where they are further apart than
+  // `below`; else all groups are slow.
   Bisection(std::span<const Host> hosts, double whole, double below);
 
   // The groups to measure next, by the hosts' indexes, each host in at most one; empty: no group
@@ -27,7 +28,8 @@ class Bisection {
   void take(const Round& round, std::span<const double> ratios);
 
   // Hosts that make it slow: indexes, ascending. Each was slow in all its groups, and the others in
-  // one of them were good elsewhere.
+  // one of them were good elsewhere. None unless slow groups have less than `below` of good ones.
+  // Whoever names them measures the others without them first.
   std::vector<int> culprits() const;
   // The groups that `host` was in: how many were slow, of how many; and the median of their ratios.
   struct Evidence {
@@ -39,6 +41,8 @@ class Bisection {
   double good() const;  // of the groups that were not slow, the median ratio; 0: there was none
   int groups() const { return int(measured_.size()); }
   int slow_groups() const;
+  // What has less is slow.
+  double divide() const { return divide_; }
 
  private:
   struct Measured {
@@ -46,15 +50,15 @@ class Bisection {
     double ratio;
     bool slow;
   };
-  std::vector<int> suspects() const;  // that were in no good group
-  int alone(int host) const;          // times that it was the one suspect of a slow group
+  void divide_groups();
+  bool is_alone(int host) const;  // it was the one suspect of a slow group
+  std::vector<Trial> trials(Suspects& parts) const;
 
   const std::vector<Host> hosts_;
-  const double slow_below_;
-  Suspects parts_;
-  std::vector<Trial> trials_;
+  const double whole_, below_;
+  double divide_;
   std::vector<Measured> measured_;
-  std::vector<bool> good_;  // by host
+  std::vector<bool> good_;  // by host: it was in a group that is not slow
   int rounds_ = 0;
 };
 
