@@ -21,8 +21,10 @@ constexpr const char* kRemedy =
 
 class SlowHosts {
  public:
-  SlowHosts(CheckRun& run, const std::vector<Host>& hosts, const BenchReport& whole)
+  SlowHosts(CheckRun& run, const std::vector<Host>& hosts, const BenchReport& whole,
+            const std::function<MeasureOn>& measure)
       : run_(run),
+        measure_(measure),
         hosts_(hosts),
         row_(whole.rows.back()),
         name_(name_of(whole.spec.collective)),
@@ -107,7 +109,7 @@ class SlowHosts {
     spec_.split = SplitRule{SplitBy::ranks, 0, std::move(ranks)};
     BenchReport report;
     const int64_t began = now_ns();
-    COLL_ASSIGN(const auto error, measure_on(run_, hosts, spec_, what, report));
+    COLL_ASSIGN(const auto error, measure_(run_, hosts, spec_, what, report));
     last_s_ = double(now_ns() - began) / 1e9;
     std::vector<double> shares(groups, 0);
     if (error) {
@@ -240,6 +242,7 @@ class SlowHosts {
   }
 
   CheckRun& run_;
+  const std::function<MeasureOn>& measure_;
   const std::vector<Host>& hosts_;
   const BenchRow row_;
   const std::string name_;
@@ -258,8 +261,9 @@ double share_of(const BenchRow& row) {
   return row.expected ? row.expected->efficiency(timing) : timing.busbw_GBps;
 }
 
-Status find_slow_hosts(CheckRun& run, const std::vector<Host>& hosts, const BenchReport& whole) {
-  return SlowHosts(run, hosts, whole).find();
+Status find_slow_hosts(CheckRun& run, const std::vector<Host>& hosts, const BenchReport& whole,
+                       const std::function<MeasureOn>& measure) {
+  return SlowHosts(run, hosts, whole, measure).find();
 }
 
 }  // namespace collctl::cmd

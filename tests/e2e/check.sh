@@ -72,16 +72,6 @@ if case_is "a host with a slow link, and a path that loses everything, which is 
   rate 4 200mbit
 fi
 
-if case_is "a collective that a host slows: groups of hosts find it, and all others are measured without it"; then
-  rate 2 10mbit
-  run check -H "$all" $patient --level quick --only cluster --json
-  is_code 1
-  names "host node02"
-  [[ $(blamed cluster/slow) == "node02: "*" is slow in N groups of hosts with it" ]] || fail "said: $(blamed cluster/slow)"
-  rate 2 200mbit
-  nothing_left
-fi
-
 if case_is "a host that refuses all others is one entry for each in the matrix of rails"; then
   others=$(for i in $(seq $((nodes - 1))); do printf '%s,' "$(rig_address "$i")"; done)
   rig_node 5 iptables -A INPUT -p tcp -s "${others%,}" -j REJECT --reject-with tcp-reset

@@ -386,7 +386,7 @@ TEST_CASE("what only GPUs can is no option of CPU ranks", "[cmd]") {
     CHECK(bench_error(line).find("with --split: ") != std::string::npos);
   }
   CHECK(bench_error("allreduce --split mod:") ==
-        "--split mod:: expected 4 or div:4, mod:2, and:0x7, or:0x7, host or numa");
+        "--split mod:: expected 4 or div:4, mod:2, and:0x7, or:0x7, ranks:0-3,8/4-7, host or numa");
   for (const char* other :
        {"vs nccl", "window", "stragglers", "trace f", "thresholds f", "baseline f",
         "save-baseline f", "rank-mode thread", "join 127.0.0.1:5000 --rank 0 --size 2"}) {
