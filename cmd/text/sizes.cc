@@ -13,6 +13,7 @@ namespace collctl::cmd {
 namespace {
 
 constexpr const char* kUtc = "%Y-%m-%dT%H:%M:%SZ";
+constexpr const char* kLocal = "%Y-%m-%dT%H:%M:%S%z";
 
 std::string date(const std::tm& parts, const char* form) {
   char text[40];
@@ -72,15 +73,17 @@ std::string local_date(int64_t unix_s) {
   const auto time = std::time_t(unix_s);
   std::tm parts{};
   ::localtime_r(&time, &parts);
-  std::string text = date(parts, "%Y-%m-%dT%H:%M:%S%z");
+  std::string text = date(parts, kLocal);
   if (text.size() > 2) text.insert(text.size() - 2, ":");  // +0100
   return text;
 }
 
-int64_t unix_of(const std::string& utc) {
+int64_t unix_of(const std::string& date) {
   std::tm parts{};
-  const char* end = ::strptime(utc.c_str(), kUtc, &parts);
-  return end != nullptr && *end == 0 ? int64_t(::timegm(&parts)) : 0;
+  const char* end = ::strptime(date.c_str(), kLocal, &parts);
+  if (end == nullptr || *end != 0) return 0;
+  const int64_t offset = parts.tm_gmtoff;  // timegm() sets it
+  return int64_t(::timegm(&parts)) - offset;
 }
 
 std::string rank_ranges(std::vector<int> ranks) {

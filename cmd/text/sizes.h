@@ -21,8 +21,8 @@ std::string duration_text(double seconds);
 // with the offset of this process's time zone "2026-01-31T09:00:00+01:00".
 std::string utc_date(int64_t unix_s);
 std::string local_date(int64_t unix_s);
-// Back from utc_date(); 0: it is none.
-int64_t unix_of(const std::string& utc);
+// Back from either; 0: it is none.
+int64_t unix_of(const std::string& date);
 // "0-3,7"
 std::string rank_ranges(std::vector<int> ranks);
 // "3 GPUs", "1 GPU"
