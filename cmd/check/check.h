@@ -63,14 +63,15 @@ inline constexpr const char* kCheckLevels[] = {"quick", "standard", "full"};
 
 struct CheckOptions {
   CheckLevel level = CheckLevel::standard;
-  double budget_s = 0;  // 0: none
-  double below = 0.7;   // of the peers' median: slow
-  Limits limits;        // of collectives
-  Expectation expect;   // of each host
-  Floors floors;        // of its boards
-  double soak_s = 0;    // rounds of the suites for so long; 0: one
-  SizeRange sizes;      // of collectives
-  bool plateau = true;  // and then one size for the line rate
+  double budget_s = 0;      // 0: none
+  double below = 0.7;       // of the peers' median: slow
+  Limits limits;            // of collectives
+  Expectation expect;       // of each host
+  Floors floors;            // of its boards
+  double soak_s = 0;        // rounds of the suites for so long; 0: one
+  size_t history_keep = 0;  // of the folder of --history the newest so many; 0: all
+  SizeRange sizes;          // of collectives
+  bool plateau = true;      // and then one size for the line rate
 };
 
 // The findings of suites; one that measures again begins with those from before it.
@@ -218,6 +219,11 @@ Result<std::string> machine_picture(const CheckReport& report);
 Document check_document(const CheckReport& report, std::string json);
 // A line for each culprit that is a host or on one: scontrol update nodename=... state=drain.
 std::string drain_lines(const CheckReport& report);
+// And back: state=resume, for the same kinds of names.
+std::string resume_lines(const std::vector<Host>& hosts);
+// A suite's result for a host, as the table has it: "ok", "warn", "FAIL", "left out", "partly",
+// "not run", "-". A link counts at both its ends.
+std::string suite_word(const CheckReport& report, const SuiteResult& result, const Host& host);
 // Its evidence in at most 60 characters, for where a line is all that there is.
 std::string short_cause(const Culprit& culprit);
 // The suites, what each needs and is likely to cost: --list.

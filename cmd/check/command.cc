@@ -15,6 +15,7 @@
 #include "base/host_facts.h"
 #include "base/whole_file.h"
 #include "cmd/check/check.h"
+#include "cmd/check/history.h"
 #include "cmd/check/node.h"
 #include "cmd/doctor/common_cause.h"
 #include "cmd/document/document.h"
@@ -337,6 +338,8 @@ Result<int> checked(const ParsedLine& line, Console& console) {
   run.options.floors = std::move(floors);
   for (const auto& host : run.launch.hosts.hosts) run.hosts.push_back(host.host());
   if (run.hosts.empty()) run.hosts.push_back(base::this_host());
+  if (line.has("history-keep") && !line.has("history"))
+    return usage("--history-keep is about the folder of --history; expected both");
   if (line.has("list")) {
     console.out(suites_text(int(run.hosts.size()), run.options.level));
     return 0;
@@ -363,6 +366,9 @@ Result<int> checked(const ParsedLine& line, Console& console) {
                                                .whole = output.verbosity > 0,
                                                .console = &console}));
   if (run.interrupted) console.print_error(*run.interrupted);
+  Status kept;
+  if (line.has("history"))
+    kept = add_to_history(line.text("history"), report, verdict, run.options.history_keep);
   std::vector<OutputFile> files;  // without the lines of a soak, which are written
   for (const OutputFile& file : output.files)
     if (run.options.soak_s == 0 || file.format != Format::jsonl) files.push_back(file);
@@ -380,6 +386,11 @@ Result<int> checked(const ParsedLine& line, Console& console) {
   if (!written.ok()) {
     console.print_error(written.error());
     verdict.worsen(written.error());
+  }
+  if (!kept.ok()) {
+    console.print_error(kept.error());
+    // Whoever reads the code is to learn of the hosts first.
+    if (verdict.ok() || verdict.incomplete()) verdict.worsen(kept.error());
   }
   return nagios ? nagios_code(verdict.exit_code()) : verdict.exit_code();
 }

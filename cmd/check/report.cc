@@ -55,34 +55,6 @@ bool of_suite(const Finding& finding, const Suite& suite) {
   return finding.name == name || finding.name.rfind(name + "/", 0) == 0;
 }
 
-// A suite's result for a host; a link counts at both its ends.
-std::string cell(const CheckReport& report, const SuiteResult& result, const Host& host) {
-  if (result.end == SuiteEnd::not_asked) return "-";
-  bool warn = false, job_left_out = false;
-  for (const Finding& finding : report.findings) {
-    if (!of_suite(finding, *result.suite)) continue;
-    job_left_out |= finding.at.kind == SubjectKind::job &&
-                    (finding.name == std::string(result.suite->name) + "/measured" ||
-                     (finding.reason == kBusyHost && finding.status == FindingStatus::not_tested));
-    if ((finding.at.host != host && finding.at.peer != host)) continue;
-    if (finding.status == FindingStatus::fail) return "FAIL";
-    if (finding.status == FindingStatus::not_tested && finding.at.kind == SubjectKind::host)
-      return "left out";
-    warn |= finding.status == FindingStatus::warn;
-  }
-  if (const auto at = report.out.find(host);
-      at != report.out.end() && at->second != result.suite->name) {
-    // Left out from the suite after the one that it failed.
-    for (const SuiteResult& other : report.suites) {
-      if (other.suite->name == at->second) return "left out";
-      if (&other == &result) break;
-    }
-  }
-  if (job_left_out) return "partly";
-  if (result.end != SuiteEnd::done && result.end != SuiteEnd::partly) return "not run";
-  return warn ? "warn" : "ok";
-}
-
 // The worst value of each check, interval by interval.
 Table soak_table(const SoakResult& soak) {
   Table table{.columns = {{.title = "from", .left = true},
@@ -109,6 +81,33 @@ bool is_node_name(const std::string& host) {
 
 }  // namespace
 
+std::string suite_word(const CheckReport& report, const SuiteResult& result, const Host& host) {
+  if (result.end == SuiteEnd::not_asked) return "-";
+  bool warn = false, job_left_out = false;
+  for (const Finding& finding : report.findings) {
+    if (!of_suite(finding, *result.suite)) continue;
+    job_left_out |= finding.at.kind == SubjectKind::job &&
+                    (finding.name == std::string(result.suite->name) + "/measured" ||
+                     (finding.reason == kBusyHost && finding.status == FindingStatus::not_tested));
+    if ((finding.at.host != host && finding.at.peer != host)) continue;
+    if (finding.status == FindingStatus::fail) return "FAIL";
+    if (finding.status == FindingStatus::not_tested && finding.at.kind == SubjectKind::host)
+      return "left out";
+    warn |= finding.status == FindingStatus::warn;
+  }
+  if (const auto at = report.out.find(host);
+      at != report.out.end() && at->second != result.suite->name) {
+    // Left out from the suite after the one that it failed.
+    for (const SuiteResult& other : report.suites) {
+      if (other.suite->name == at->second) return "left out";
+      if (&other == &result) break;
+    }
+  }
+  if (job_left_out) return "partly";
+  if (result.end != SuiteEnd::done && result.end != SuiteEnd::partly) return "not run";
+  return warn ? "warn" : "ok";
+}
+
 std::string short_cause(const Culprit& culprit) {
   std::string cause = evidence_alone(culprit);
   // Those of a part of the host begin with it.
@@ -133,6 +132,13 @@ std::string drain_lines(const CheckReport& report) {
     text += format("scontrol update nodename={} state=drain reason={}\n", host,
                    base::shell_quoted(reason));
   }
+  return text;
+}
+
+std::string resume_lines(const std::vector<Host>& hosts) {
+  std::string text;
+  for (const Host& host : hosts)
+    if (is_node_name(host.name)) text += format("scontrol update nodename={} state=resume\n", host);
   return text;
 }
 
@@ -226,7 +232,7 @@ Document check_document(const CheckReport& report, std::string json) {
     std::vector<std::string>& row = table.rows.emplace_back();
     row.push_back(host.name);
     document.hosts.push_back(host.name);
-    for (const SuiteResult& result : report.suites) row.push_back(cell(report, result, host));
+    for (const SuiteResult& result : report.suites) row.push_back(suite_word(report, result, host));
   }
   document.parts.push_back({std::move(table)});
   document.parts.push_back({evidence_of(report)});

@@ -213,6 +213,13 @@ void add_check_options(std::vector<Option>& t) {
       "of rounds; a table has the worst values of each twelfth of the time. -o FILE.jsonl grows by "
       "a line for each round. A signal ends it with the verdict of what it has: 8 where nothing "
       "failed until then.");
+  add("history", directory(), "add the result to the checks in DIR (report --trend DIR)",
+      "A file for each check, with what failed, was odd or was not tested, and the speeds. DIR is "
+      "made when it is missing. Several checks may add to it at the same time. Where it cannot be "
+      "written, that is said after the verdict, and a check that passed ends with 3.");
+  add("history-keep", integer("N", 1, 1e6, "all"), to<&CheckOptions::history_keep>,
+      "remove the oldest checks from DIR beyond the newest N (check)",
+      "Files that check did not write there stay.");
   add("write-hosts", directory(), "write good-hosts.txt and bad-hosts.txt there",
       "good-hosts.txt is a hostfile. DIR is made when it is missing.");
   add("nagios", flag(), "one line, and exit codes 0 ok, 1 warning, 2 critical, 3 unknown");
