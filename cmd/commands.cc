@@ -179,22 +179,27 @@ std::vector<Command> make_commands() {
        .run = plan_command});
   table.push_back(
       {.name = "report",
-       .arguments = "FILE... [options]\n--diff OLD NEW [options]",
+       .arguments =
+           "FILE... [options]\n--diff OLD NEW [options]\n--trend DIR [--host NAME] [options]",
        .scopes = kReport,
-       .summary = "saved reports again, several as one, or two compared",
+       .summary = "saved reports again, several as one, two compared, or a history's trend",
        .description =
            "Prints what a command has written with --json, -o FILE.json or -o FILE.jsonl as the "
            "run itself would have printed it: collectives, check, doctor, rails, window-test; of "
            "topo, plan and run -- the lists. Where another library was measured beside a "
            "collective in several configurations (--vs-config), a second table has them all, size "
            "by size. Several files become one report: least, median and most of each timing, and "
-           "in how many runs each failure is. --diff compares two. -o writes any of them as "
+           "in how many runs each failure is. --diff compares two. --trend says what became of "
+           "hosts "
+           "over the checks that check --history has kept. -o writes any of them as "
            "another kind of file. FILE may be -, standard input. The exit code is that of the run, "
            "of several the worst, so that no script takes a report that says FAILED for a pass; "
            "--exit-zero makes it 0.",
        .examples = {{"collctl report result.json", "what was measured"},
                     {"collctl report check.json -o check.html", "as a page"},
                     {"collctl report --diff yesterday.json today.json", "what has changed"},
+                    {"collctl report --trend /var/lib/collctl/history --host node07",
+                     "what became of a host"},
                     {"ssh node01 collctl allreduce --json | collctl report -",
                      "what another host measures"}},
        .words = 1,

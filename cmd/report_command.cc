@@ -1,11 +1,12 @@
-// `report`: saved reports again, several as one, or one against another, with the exit code of the
-// run.
+// `report`: saved reports again, several as one, one against another, or a folder of checks, with
+// the exit code of the run.
 #include <cerrno>
 #include <fstream>
 #include <iterator>
 
 #include "base/format.h"
 #include "base/record.h"
+#include "cmd/check/trend.h"
 #include "cmd/report/options.h"
 #include "cmd/root_commands.h"
 #include "cmd/saved.h"
@@ -39,14 +40,31 @@ Result<Saved> saved_in(const std::string& path) {
   return std::move(saved.error()).within(path);
 }
 
-}  // namespace
-
-Result<int> report_command(const ParsedLine& line, Console& console) {
-  constexpr FileKinds kFiles{.pictures = true, .monitoring = true};
-  COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr, kFiles));
-  for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
+// Two files, and a folder, have options of their own.
+Status check_words(const ParsedLine& line) {
   if (line.has("diff") && line.words.size() != 2)
-    return Error(ErrorCode::usage, "report --diff compares two files: expected OLD NEW");
+    return usage("report --diff compares two files: expected OLD NEW");
+  if (!line.has("trend")) {
+    const char* given = line.first_of({"host", "last"});
+    return given == nullptr ? Status() : usage(format("--{} belongs to --trend", given));
+  }
+  if (line.has("diff")) return usage("--diff and --trend exclude each other");
+  if (line.words.size() != 1)
+    return usage("report --trend is of one folder: expected the DIR of check --history");
+  return {};
+}
+
+Result<Document> trend_in(const ParsedLine& line) {
+  const std::string& folder = line.words[0];
+  TrendMaker maker;
+  COLL_ASSIGN(const HistoryFiles files,
+              read_history(folder, size_t(line.number("last", 1000)),
+                           [&](const PastCheck& past) { maker.add(past); }));
+  COLL_ASSIGN(const Trend trend, maker.make(line.number("below", 0.9), line.all("host")));
+  return trend_document(trend, folder, files);
+}
+
+Result<Document> shown_document(const ParsedLine& line) {
   std::vector<ComparedRun> runs;
   Document shown;
   for (const std::string& path : line.words) {
@@ -55,11 +73,22 @@ Result<int> report_command(const ParsedLine& line, Console& console) {
     runs.push_back({path, shown.title, std::move(saved.document.judged), std::move(saved.bench),
                     std::move(saved.paths)});
   }
-  if (runs.size() > 1)
-    shown = line.has("diff") ? diff_runs(runs[0], runs[1], line.number("below", 0.9))
-                             : merge_runs(runs);
+  if (runs.size() == 1) return shown;
+  return line.has("diff") ? diff_runs(runs[0], runs[1], line.number("below", 0.9))
+                          : merge_runs(runs);
+}
+
+}  // namespace
+
+Result<int> report_command(const ParsedLine& line, Console& console) {
+  constexpr FileKinds kFiles{.pictures = true, .monitoring = true};
+  COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr, kFiles));
+  for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
+  COLL_TRY(check_words(line));
+  COLL_ASSIGN(const Document shown, line.has("trend") ? trend_in(line) : shown_document(line));
   if (output.format == Format::text) {
-    const std::string made = runs.size() == 1 ? made_text(shown.judged) : "";
+    const bool one = line.words.size() == 1 && !line.has("trend");
+    const std::string made = one ? made_text(shown.judged) : "";
     console.out(
         (made.empty() ? "" : made + "\n") +
         document_text(shown, {.width = line.has("wide") ? kNoWidth : size_t(console.out_width()),

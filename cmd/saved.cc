@@ -127,6 +127,7 @@ constexpr Kind kKinds[] = {
     {"collctl.run/1", "ranks", fill_lists},
     {"collctl.runs/1", "timings", fill_lists},
     {"collctl.diff/1", "timings", fill_lists},
+    {"collctl.trend/1", "figures", fill_lists},
 };
 
 Result<const Kind*> kind_of(const std::string& schema) {

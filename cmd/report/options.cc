@@ -231,7 +231,16 @@ void add_output_options(std::vector<Option>& t) {
                   "than --below and than figures of its kind scatter by, or a failure came, 8 when "
                   "something was measured in the first only.");
   add.in(kReport)("below", number("F", "%", 0, 1, "0.9"),
-                  "with --diff: less than F times the first is slower");
+                  "with --diff: less than F times the first is slower",
+                  "With --trend: a speed declines whose last third has less than F times the first "
+                  "third, in the median, and less by more than its values scatter.");
+  add.in(kReport)("trend", flag(), "FILE is a folder of check --history: what became of hosts",
+                  "Failures that are new, that go on and that are gone, hosts that are well again "
+                  "(with a line for Slurm that resumes each), and speeds over time. The exit code "
+                  "is that of the worst failure, 1 when a speed declines, 8 when a file is damaged "
+                  "or a host that failed is in no newer check.");
+  add.in(kReport)("host", repeatable(text("NAME")), "with --trend: of this host alone");
+  add.in(kReport)("last", integer("N", 1, 1e6, "1000"), "with --trend: the newest N checks");
   add.in(kLaunch | kDoctor | kTopo | kPlan)("quiet", flag(), to<&OutputOptions::quiet>,
                                             "no header, progress or notes");
   add.in(kLaunch | kDoctor | kTopo)("v,verbose", count(), "log at INFO; -vv at TRACE",

@@ -1,12 +1,14 @@
 // What the commands about hosts print and write of fixed records, beside tests/golden.
 #include "base/format.h"
 #include "cmd/check/check.h"
+#include "cmd/check/trend.h"
 #include "cmd/memory_test/memory_test.h"
 #include "cmd/saved.h"
 #include "cmd/status/status.h"
 #include "cmd/text/sizes.h"
 #include "cmd/window_test/window_test.h"
 #include "tests/golden.h"
+#include "tests/unit/cmd/check/trend_checks.h"
 #include "tests/unit/cmd/doctor/doctor_hosts.h"
 
 namespace golden_hosts_tests {
@@ -231,6 +233,33 @@ TEST_CASE("what check says is as it was", "[golden]") {
   hold_check(goldens, "soak", total.report("ended by SIGINT"), {"csv"});
   goldens.hold("list.txt", suites_text(1, CheckLevel::quick) + suites_text(16, CheckLevel::full));
   goldens.hold("drain.txt", drain_lines(failed));
+}
+
+TEST_CASE("what the trend of a history says is as it was", "[golden]") {
+  Goldens goldens("trend");
+  std::vector<PastCheck> checks;
+  for (int day = 0; day < 9; ++day) {
+    PastCheck& past = checks.emplace_back(testing::past_check(day, day < 7 ? 6 : 5));
+    for (const Host& host : past.report.hosts)
+      testing::measure(past, host.name, "node/memory",
+                       10 + 0.25 * (day % 2) - (host == past.report.hosts[0] ? 0.5 * day : 0));
+    if (day == 8) testing::accuse(past, "node02", "node/allreduce", "has 3 % of its peers");
+    if (day >= 6) testing::accuse(past, "node03", "pairs/blame", "is cut off");
+    if (day == 4) testing::accuse(past, "node04", "node/memory", "is slow");
+    if (day == 6) testing::accuse(past, "node06", "doctor/gpus", "has 7 of 8");
+  }
+  HistoryFiles files{.older = 3};
+  files.skipped.push_back({"README", "its name does not end in .json", false});
+  files.skipped.push_back({"cut.json", "it is no JSON", true});
+  const Document failed = trend_document(testing::trend_of(checks), "history", files);
+  goldens.hold("failed.txt", document_text(failed, {.width = 100}));
+  const std::pair<const char*, Format> kForms[] = {
+      {"json", Format::json},      {"jsonl", Format::jsonl}, {"csv", Format::csv},
+      {"html", Format::html},      {"svg", Format::svg},     {"xml", Format::junit},
+      {"prom", Format::prometheus}};
+  for (const auto& [ending, form] : kForms)
+    goldens.hold(format("failed.{}", ending), document_as(form, failed));
+  goldens.hold("none.txt", document_text(trend_document({}, "history", {}), {.width = 100}));
 }
 
 TEST_CASE("what doctor says is as it was", "[golden]") {
