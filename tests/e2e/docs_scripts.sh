@@ -49,6 +49,18 @@ COLLCTL=/no/such/collctl script 0 no slurm-prolog.sh
 # Another job on the node: the epilog says nothing.
 printf '#!/bin/sh\n%s\n' 'echo 41; echo 42' >"$work/squeue"
 COLLCTL=$work/broken script 0 no slurm-epilog.sh
+# A history in which node07 has failed and is well again: it is resumed if collctl has drained it, and nobody else has.
+export HISTORY_DIR=$work/history SINFO=$work/sinfo
+printf '#!/bin/sh\necho "$REASON"\n' >"$SINFO"
+chmod +x "$SINFO"
+COLLCTL_FAULT=corrupt:rank=0 "$collctl" check --device cpu --level quick -e 1K --only node --quiet --history "$HISTORY_DIR" >"$out" 2>&1
+REASON="collctl check: it is slow" COLLCTL=$collctl script 0 no slurm-resume.sh
+"$collctl" check --device cpu --level quick -e 1K --only node --quiet --history "$HISTORY_DIR" >"$out" 2>&1
+REASON="collctl check: it is slow" COLLCTL=$collctl script 0 yes slurm-resume.sh
+grep -q 'state=resume' "$work/drained" || fail "resumed with other words: $(cat "$work/drained")"
+REASON="a disk is being replaced" COLLCTL=$collctl script 0 no slurm-resume.sh
+COLLCTL=/no/such/collctl script 1 no slurm-resume.sh
+unset HISTORY_DIR SINFO
 [ ! -e "$OWNED" ] || fail "what a check said was run"
 unset SLURM_JOB_ID SLURM_JOB_NODELIST SLURM_NNODES SLURMD_NODENAME
 
