@@ -139,6 +139,31 @@ if case_is "an interface that loses its carrier meanwhile is named, whatever the
   rig_node 4 umount /sys
 fi
 
+if case_is "a history of three checks with a fault in the second: the trend names the host, and resumes it when it is well again"; then
+  checked() { run check -H "$all" $patient --level quick --only doctor,inventory --history "$rig/history" --history-keep 3; }
+  checked
+  is_code 0
+  rig_node 3 ip link set eth0 mtu 1400
+  checked
+  is_code 1
+  rig_node 3 ip link set eth0 mtu 1500
+  run report --trend "$rig/history" --json
+  is_code 1
+  names "nic node03 eth0"
+  [ "$(python3 -c 'import json, sys; print(*(h["host"] for h in json.load(sys.stdin)["hosts"] if h["state"] != "well"))' <"$out")" = node03 ] ||
+    fail "not well: others than node03"
+  checked
+  is_code 0
+  run report --trend "$rig/history"
+  is_code 0
+  [ "$(grep 'state=resume' "$out")" = "scontrol update nodename=node03 state=resume" ] || fail "resumed: $(grep resume "$out")"
+  checked # the first is removed
+  run report --trend "$rig/history" --host node03 --json
+  is_code 0
+  has_out '"resume":["node03"]'
+  [ "$(ls "$rig/history" | wc -l)" = 3 ] || fail "not three files: $(ls "$rig/history")"
+fi
+
 if case_is "a soak: rounds with their times, a fault in some of them, a signal ends it with its verdict"; then
   begin check -H "$all" $patient --level quick --only doctor --soak 10m -o "$rig/soak.jsonl" -o "$rig/soak.html"
   await -of "$launcher" line "$err" 'round 1,.*passed'
