@@ -4,92 +4,18 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <optional>
 #include <set>
 
 #include "base/format.h"
 #include "base/host_devices.h"
+#include "base/host_files.h"
 
 namespace collctl::base {
 namespace {
 
-namespace fs = std::filesystem;
+using namespace host_files;
 
-constexpr size_t kMostText = 256;      // of a file that holds one value
 constexpr size_t kConfigBytes = 4096;  // of a PCI device
-constexpr size_t kMostDevices = 4096;  // of the PCI bus
-
-std::string head_of(const fs::path& path, size_t most) {
-  std::ifstream in(path, std::ios::binary);
-  std::string text(most, '\0');
-  in.read(text.data(), std::streamsize(most));
-  text.resize(size_t(std::max<std::streamsize>(in.gcount(), 0)));
-  return text;
-}
-
-// The first line, of characters that a terminal may see.
-std::string value_of(const fs::path& path) {
-  std::string text = head_of(path, kMostText);
-  text.resize(std::min(text.size(), text.find('\n')));
-  for (char& c : text)
-    if (uint8_t(c) < 0x20 || c == 0x7f) c = '?';
-  return text;
-}
-
-// "4: ACTIVE" -> "ACTIVE"
-std::string word_of(const fs::path& path) {
-  const std::string text = value_of(path);
-  const size_t colon = text.find(": ");
-  return colon == std::string::npos ? text : text.substr(colon + 2);
-}
-
-std::optional<int> number_of(const std::string& text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-std::vector<fs::path> entries(const fs::path& folder, size_t most) {
-  std::vector<fs::path> list;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end && list.size() < most;
-       at.increment(error))
-    list.push_back(at->path());
-  std::sort(list.begin(), list.end());
-  return list;
-}
-
-// Those of a folder whose names are numbers, by value.
-std::vector<int> numbered(const fs::path& folder, size_t most) {
-  std::vector<int> numbers;
-  for (const fs::path& path : entries(folder, most))
-    if (const auto number = number_of(path.filename()); number && *number >= 0)
-      numbers.push_back(*number);
-  std::sort(numbers.begin(), numbers.end());
-  return numbers;
-}
-
-// "0000:18:00.0"
-bool is_bus_id(const std::string& text) {
-  return text.size() == 12 && text[4] == ':' && text[7] == ':' && text[10] == '.' &&
-         text.find_first_not_of("0123456789abcdef:.") == std::string::npos;
-}
-
-// The device itself and all bridges above it, lowest first; empty when it is not on the PCI bus.
-std::vector<fs::path> way_up(const fs::path& device) {
-  std::error_code error;
-  fs::path at = fs::canonical(device, error);
-  std::vector<fs::path> chain;
-  while (!error && chain.size() < 64 && is_bus_id(at.filename())) {
-    chain.push_back(at);
-    at = at.parent_path();
-  }
-  return chain;
-}
 
 std::vector<RdmaGid> gids_of(const fs::path& port, bool infiniband) {
   std::vector<RdmaGid> gids;
@@ -114,10 +40,10 @@ RdmaDevice device_at(const fs::path& folder) {
   device.name = folder.filename();
   const auto chain = way_up(folder / "device");
   if (!chain.empty()) device.bus_id = chain.front().filename();
-  device.numa = number_of(value_of(folder / "device" / "numa_node")).value_or(-1);
+  device.numa = whole_number(value_of(folder / "device" / "numa_node")).value_or(-1);
   device.firmware = value_of(folder / "fw_ver");
   device.board = value_of(folder / "board_id");
-  for (const fs::path& interface : entries(folder / "device" / "net", 64))
+  for (const fs::path& interface : entries_of(folder / "device" / "net", 64))
     device.interfaces.push_back(interface.filename());
   for (const int number : numbered(folder / "ports", kMostRdmaPorts)) {
     const fs::path port = folder / "ports" / std::to_string(number);
@@ -197,7 +123,7 @@ bool kernel_is_at_least(const std::string& release, int major, int minor) {
 
 std::vector<RdmaDevice> rdma_devices(const std::string& root) {
   std::vector<RdmaDevice> devices;
-  for (const fs::path& folder : entries(root + "/sys/class/infiniband", kMostRdmaDevices))
+  for (const fs::path& folder : entries_of(root + "/sys/class/infiniband", kMostRdmaDevices))
     devices.push_back(device_at(folder));
   return devices;
 }
@@ -205,7 +131,7 @@ std::vector<RdmaDevice> rdma_devices(const std::string& root) {
 GpuDirectFacts gpu_direct_facts(const std::string& root) {
   GpuDirectFacts facts;
   BusFacts bus(facts);
-  for (const fs::path& device : entries(root + "/sys/bus/pci/devices", kMostDevices)) {
+  for (const fs::path& device : entries_of(root + "/sys/bus/pci/devices", kMostDevices)) {
     const std::string kind = value_of(device / "class");
     const bool display = kind.rfind("0x0300", 0) == 0 || kind.rfind("0x0302", 0) == 0;
     if (!display || value_of(device / "vendor") != "0x10de") continue;
@@ -214,7 +140,7 @@ GpuDirectFacts gpu_direct_facts(const std::string& root) {
     ++facts.gpus;
     bus.add(chain);
   }
-  for (const fs::path& folder : entries(root + "/sys/class/infiniband", kMostRdmaDevices)) {
+  for (const fs::path& folder : entries_of(root + "/sys/class/infiniband", kMostRdmaDevices)) {
     const auto chain = way_up(folder / "device");
     if (chain.empty()) continue;
     ++facts.rdma_devices;
@@ -223,7 +149,7 @@ GpuDirectFacts gpu_direct_facts(const std::string& root) {
   facts.kernel = value_of(root + "/proc/sys/kernel/osrelease");
   facts.driver = value_of(root + "/sys/module/nvidia/version");
   facts.open_driver =
-      head_of(root + "/proc/driver/nvidia/version", kMostText).find("Open Kernel Module") !=
+      head_of(root + "/proc/driver/nvidia/version", kMostValue).find("Open Kernel Module") !=
       std::string::npos;
   facts.module = gpu_peer_memory_module(root);
   return facts;
