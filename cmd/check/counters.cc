@@ -8,14 +8,16 @@
 
 #include "base/format.h"
 #include "base/host_facts.h"
-#include "cmd/check/xids.h"
 #include "cmd/job/host_questions.h"
+#include "cmd/judge/counter_state.h"
+#include "cmd/judge/xids.h"
 #include "cmd/topo/parts.h"
 
 namespace collctl::cmd {
 namespace {
 
 using base::CounterOf;
+using namespace remedies;
 
 constexpr double kReadSeconds = 20;      // a driver that wakes sleeping GPUs
 constexpr double kRetransmitted = 0.01;  // of all TCP segments: more slows a collective down
@@ -29,20 +31,14 @@ struct CounterRule {
   const char* meaning;
   const char* remedy;
 };
-constexpr const char* kCable =
-    "clean or exchange the cable and transceiver, look at the switch port (ibdiagnet, ethtool -m)";
 constexpr const char* kCongestion =
     "packets were lost or repeated: look at the switch's buffers, PFC and ECN, and at cables";
-constexpr const char* kMemory =
-    "run dcgmi diag -r 3, reset the GPU; rows that cannot be remapped: have it exchanged";
-constexpr const char* kSlot =
-    "reseat the card or its riser, look at the slot's link (collctl topo)";
 constexpr const char* kCooling =
     "look at fans, air flow and the inlet temperature (nvidia-smi -q "
     "-d TEMPERATURE,PERFORMANCE)";
 constexpr const char* kPower =
     "look at the power limit (nvidia-smi -q -d POWER) and the power supplies";
-constexpr const char *kXid = "xid ", *kEarlierXid = "earlier_xid ";
+constexpr const char* kXid = "xid ";
 // THE table of counters; the first row that fits holds, what has none is not told.
 constexpr CounterRule kRules[] = {
     {CounterOf::gpu, kXid, true, 1, "", ""},  // each by its number (xids.h)
@@ -86,51 +82,16 @@ constexpr CounterRule kRules[] = {
     {CounterOf::host, "InErrs", false, 1, "TCP segments arrived damaged", kCable},
 };
 
-// Values that are a fault whatever they were before: what was bad when the check began is bad.
-// Others of the same GPU say little by themselves: few corrected errors in years, rows that were
-// remapped and serve again.
-struct StateRule {
-  const char* begins;
-  bool fault;
-  const char* meaning;
-  const char* remedy;
-};
-constexpr const char* kReset =
-    "reset the GPU or reboot (nvidia-smi --gpu-reset), then dcgmi diag -r 3; if it comes again "
-    "have it exchanged";
-constexpr StateRule kStates[] = {
-    {"rows_remap_failed", true, "rows of memory could not be remapped", kMemory},
-    {"rows_remap_pending", true, "rows of memory wait to be remapped, which a reset does", kReset},
-    {"ecc_uncorrected", true, "memory errors were not corrected since the driver was loaded",
-     kReset},
-    {"lifetime_ecc_uncorrected", false, "memory errors were not corrected in its life", kMemory},
-};
 // A counter's finding in words: by its rule, or the Xid that it counts.
 struct Told {
   bool fault;
   std::string meaning;
   const char* remedy;
 };
-Xid xid_after(const char* begin, const std::string& name) {
-  return xid_of(name.substr(std::string_view(begin).size()));
-}
-
-std::optional<Told> state_of(const base::DeviceCounter& counter) {
-  if (counter.kind != CounterOf::gpu) return std::nullopt;
-  if (counter.name.starts_with(kEarlierXid)) {
-    const Xid xid = xid_after(kEarlierXid, counter.name);
-    return Told{xid.is_fault(), format("{}, in this boot before the check", xid.meaning),
-                xid.remedy()};
-  }
-  for (const StateRule& rule : kStates)
-    if (counter.name.starts_with(rule.begins)) return Told{rule.fault, rule.meaning, rule.remedy};
-  return std::nullopt;
-}
-
 // While the check ran no program but its own did: an Xid of programs is a fault as well.
 Told growth_told(const CounterRule& rule, const base::DeviceCounter& counter) {
   if (std::string_view(rule.begins) != kXid) return {rule.fault, rule.meaning, rule.remedy};
-  const Xid xid = xid_after(kXid, counter.name);
+  const Xid xid = xid_of(counter.name.substr(std::string_view(kXid).size()));
   return {xid.cure != XidCure::nothing, xid.meaning, xid.remedy()};
 }
 
@@ -190,7 +151,8 @@ void add_states(const Host& host, const base::DeviceCounters& after,
                 std::vector<Finding>& findings) {
   const size_t grown = findings.size();
   for (const base::DeviceCounter& counter : after.counters) {
-    const auto rule = counter.value == 0 ? std::nullopt : state_of(counter);
+    // Of the others `doctor` knows which belong to a job's devices, and since when they count.
+    const auto rule = counter.kind == CounterOf::gpu ? counter_state(counter, 0) : std::nullopt;
     if (!rule) continue;
     Finding finding{.name = format("counters/{}", counter.name),
                     .at = {.kind = SubjectKind::gpu, .host = host, .device = counter.device},

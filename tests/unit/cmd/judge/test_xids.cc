@@ -1,10 +1,10 @@
-#include "cmd/check/xids.h"
+#include "cmd/judge/xids.h"
 #include "tests/catch.h"
 
-namespace check_xids_tests {
+namespace judge_xids_tests {
 using namespace collctl::cmd;
 
-TEST_CASE("every Xid has a meaning and something to do", "[check]") {
+TEST_CASE("every Xid has a meaning and something to do", "[judge]") {
   int known = 0;
   for (int number = 0; number < 200; ++number) {
     const Xid xid = xid_of(std::to_string(number));
@@ -15,7 +15,7 @@ TEST_CASE("every Xid has a meaning and something to do", "[check]") {
   CHECK(known > 100);
 }
 
-TEST_CASE("an Xid is judged by what its own text adds", "[check]") {
+TEST_CASE("an Xid is judged by what its own text adds", "[judge]") {
   CHECK(xid_of("79").cure == XidCure::reboot);
   CHECK(xid_of("145").cure == XidCure::reset);
   CHECK(xid_of("145 nonfatal").cure == XidCure::watch);
@@ -29,4 +29,4 @@ TEST_CASE("an Xid is judged by what its own text adds", "[check]") {
   CHECK(xid_of("4").cure == XidCure::watch);
 }
 
-}  // namespace check_xids_tests
+}  // namespace judge_xids_tests

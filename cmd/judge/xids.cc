@@ -1,4 +1,4 @@
-#include "cmd/check/xids.h"
+#include "cmd/judge/xids.h"
 
 #include <charconv>
 
