@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/first_line.h"
 #include "base/format.h"
 
 namespace collctl::base {
@@ -15,6 +16,10 @@ std::string open_file_of(int pid, int fd) {
   char target[PATH_MAX];
   const ssize_t n = ::readlink(format("/proc/{}/fd/{}", pid, fd).c_str(), target, sizeof target);
   return n > 0 ? std::string(target, size_t(n)) : "";
+}
+
+std::string process_name(int pid) {
+  return first_line(format("/proc/{}/comm", pid));
 }
 
 int parent_process(int pid) {

@@ -36,6 +36,17 @@ Nvml load_nvml() {
   library.find(table.link_errors, "nvmlDeviceGetNvLinkErrorCounter");
   library.find(table.pcie_replays, "nvmlDeviceGetPcieReplayCounter");
   library.find(table.violation, "nvmlDeviceGetViolationStatus");
+  library.find(table.vbios, "nvmlDeviceGetVbiosVersion");
+  library.find(table.ecc_mode, "nvmlDeviceGetEccMode");
+  library.find(table.persistence, "nvmlDeviceGetPersistenceMode");
+  library.find(table.display_active, "nvmlDeviceGetDisplayActive");
+  library.find(table.pages_pending, "nvmlDeviceGetRetiredPagesPendingStatus");
+  library.find(table.power_limit, "nvmlDeviceGetPowerManagementLimit");
+  library.find(table.default_power, "nvmlDeviceGetPowerManagementDefaultLimit");
+  library.find(table.set_clock, "nvmlDeviceGetApplicationsClock");
+  library.find(table.default_clock, "nvmlDeviceGetDefaultApplicationsClock");
+  library.find(table.compute_processes, "nvmlDeviceGetComputeRunningProcesses_v3");
+  library.find(table.graphics_processes, "nvmlDeviceGetGraphicsRunningProcesses_v3");
   if (table.init == nullptr || table.shutdown == nullptr || table.device_count == nullptr ||
       table.device_by_index == nullptr || table.pci_info == nullptr)
     table.missing = "libnvidia-ml.so.1 is too old: it lacks functions of NVML 11";

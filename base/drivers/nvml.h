@@ -42,9 +42,17 @@ struct NvmlFabricInfo {  // version 2
 static_assert(sizeof(NvmlFabricInfo) == 36);
 
 inline constexpr NvmlReturn kNvmlSuccess = 0;
+// A device that does not have it, a driver that does not know it.
+inline constexpr NvmlReturn kNvmlInvalid = 2, kNvmlNotSupported = 3, kNvmlNotFound = 6,
+                            kNvmlNoFunction = 13, kNvmlDeprecated = 26;
+inline constexpr NvmlReturn kNvmlNoPermission = 4, kNvmlTooSmall = 7;
+inline constexpr NvmlReturn kNvmlLost = 15, kNvmlNeedsReset = 16;
 inline constexpr uint32_t kNvmlFabricVersion2 = sizeof(NvmlFabricInfo) | 2u << 24;
 inline constexpr uint8_t kNvmlFabricCompleted = 3;
-inline constexpr uint32_t kNvmlFieldLinkState = 165;  // of the link in `scope`
+inline constexpr uint32_t kNvmlFieldLinkCount = 91;
+inline constexpr uint32_t kNvmlFieldLinkMbytes = 164, kNvmlFieldLinkState = 165;  // of the link
+                                                                                  // in `scope`
+inline constexpr uint32_t kNvmlFieldRecoveryAction = 230;
 inline constexpr uint32_t kNvmlFieldC2cCount = 170, kNvmlFieldC2cStatus = 171,
                           kNvmlFieldC2cMbytes = 172;  // of the link in `scope`
 inline constexpr int kNvmlLinkP2p = 0;                // capability: memory of the other side
@@ -65,6 +73,12 @@ inline constexpr int kNvmlPolicyPower = 0, kNvmlPolicyThermal = 1, kNvmlPolicyBo
 struct NvmlViolation {
   unsigned long long reference_us, violated_ns;
 };
+struct NvmlProcess {
+  uint32_t pid;
+  unsigned long long memory_bytes;  // all ones: not known
+  uint32_t gpu_instance, compute_instance;
+};
+static_assert(sizeof(NvmlProcess) == 24);
 
 struct Nvml {
   NvmlReturn (*init)() = nullptr;
@@ -94,6 +108,17 @@ struct Nvml {
   NvmlReturn (*link_errors)(NvmlDevice, unsigned, int, unsigned long long*) = nullptr;
   NvmlReturn (*pcie_replays)(NvmlDevice, unsigned*) = nullptr;
   NvmlReturn (*violation)(NvmlDevice, int policy, NvmlViolation*) = nullptr;
+  NvmlReturn (*vbios)(NvmlDevice, char*, unsigned) = nullptr;
+  NvmlReturn (*ecc_mode)(NvmlDevice, int* now, int* pending) = nullptr;
+  NvmlReturn (*persistence)(NvmlDevice, int*) = nullptr;
+  NvmlReturn (*display_active)(NvmlDevice, int*) = nullptr;
+  NvmlReturn (*pages_pending)(NvmlDevice, int*) = nullptr;        // to be retired
+  NvmlReturn (*power_limit)(NvmlDevice, unsigned*) = nullptr;     // mW
+  NvmlReturn (*default_power)(NvmlDevice, unsigned*) = nullptr;   // mW
+  NvmlReturn (*set_clock)(NvmlDevice, int, unsigned*) = nullptr;  // MHz, of applications
+  NvmlReturn (*default_clock)(NvmlDevice, int, unsigned*) = nullptr;
+  NvmlReturn (*compute_processes)(NvmlDevice, unsigned*, NvmlProcess*) = nullptr;
+  NvmlReturn (*graphics_processes)(NvmlDevice, unsigned*, NvmlProcess*) = nullptr;
   std::string missing;  // why the table cannot be used; empty when it can
 };
 const Nvml& nvml();

@@ -81,6 +81,21 @@ uint64_t counter_of(void* device, const std::string& name) {
   return found == counted().end() ? 0 : found->second;
 }
 
+// A fact of a GPU that a test has set; what it has not is not supported. "NAME error" is what the
+// driver answers instead.
+template <class T>
+int fact_of(void* device, const std::string& name, T* to) {
+  const std::lock_guard lock(throttle_mutex);
+  const uintptr_t index = reinterpret_cast<uintptr_t>(device) - 1;
+  const auto& all = counted();
+  if (const auto error = all.find({index, name + " error"}); error != all.end())
+    return int(error->second);
+  const auto found = all.find({index, name});
+  if (found == all.end()) return kNotSupported;
+  *to = T(found->second);
+  return kOk;
+}
+
 // A device is its index plus one, as a pointer.
 uintptr_t index_of(void* device) {
   return reinterpret_cast<uintptr_t>(device) - 1;
@@ -120,9 +135,75 @@ void set_counter(unsigned gpu, const std::string& name, uint64_t value) {
   counted()[{gpu, name}] = value;
 }
 
+void clear_counters() {
+  const std::lock_guard lock(throttle_mutex);
+  counted().clear();
+}
+
 }  // namespace fake_nvml
 
+namespace {
+
+struct Process {
+  unsigned pid;
+  unsigned long long memory;
+  unsigned gpu_instance, compute_instance;
+};
+// "process 4242" and its memory.
+int processes_of(void* device, const std::string& kind, unsigned* count, Process* to) {
+  const std::lock_guard lock(throttle_mutex);
+  std::vector<Process> list;
+  for (const auto& [key, memory] : counted())
+    if (key.first == index_of(device) && key.second.rfind(kind + " ", 0) == 0)
+      list.push_back({unsigned(std::atoi(key.second.c_str() + kind.size() + 1)), memory, ~0u, ~0u});
+  const bool fits = list.size() <= *count;
+  *count = unsigned(list.size());
+  if (!fits) return 7;  // insufficient size
+  std::copy(list.begin(), list.end(), to);
+  return kOk;
+}
+
+}  // namespace
+
 extern "C" {
+
+int nvmlDeviceGetVbiosVersion(void* device, char* text, unsigned size) {
+  unsigned number = 0;
+  if (const int result = fact_of(device, "vbios", &number); result != kOk) return result;
+  std::snprintf(text, size, "96.00.%02X", number);
+  return kOk;
+}
+int nvmlDeviceGetEccMode(void* device, int* now, int* pending) {
+  const int result = fact_of(device, "ecc", now);
+  return result == kOk ? fact_of(device, "ecc_pending", pending) : result;
+}
+int nvmlDeviceGetPersistenceMode(void* device, int* on) {
+  return fact_of(device, "persistence", on);
+}
+int nvmlDeviceGetDisplayActive(void* device, int* on) {
+  return fact_of(device, "display", on);
+}
+int nvmlDeviceGetRetiredPagesPendingStatus(void* device, int* on) {
+  return fact_of(device, "pages_pending", on);
+}
+int nvmlDeviceGetPowerManagementLimit(void* device, unsigned* mW) {
+  return fact_of(device, "power_limit_mW", mW);
+}
+int nvmlDeviceGetPowerManagementDefaultLimit(void* device, unsigned* mW) {
+  return fact_of(device, "power_default_mW", mW);
+}
+int nvmlDeviceGetApplicationsClock(void* device, int kind, unsigned* mhz) {
+  return kind == 1 ? fact_of(device, "clock_MHz", mhz) : kInvalid;
+}
+int nvmlDeviceGetDefaultApplicationsClock(void* device, int kind, unsigned* mhz) {
+  return kind == 1 ? fact_of(device, "clock_default_MHz", mhz) : kInvalid;
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, Process* to) {
+  return processes_of(device, "process", count, to);
+}
+int nvmlDeviceGetGraphicsRunningProcesses_v3(void* device, unsigned* count, Process* to) {
+  return processes_of(device, "graphics", count, to);
+}
 
 int nvmlDeviceGetTotalEccErrors(void* device, int kind, int counter, unsigned long long* errors) {
   if (kind > 1 || counter > 1 || (kind == 0 && counter == 1)) return kInvalid;
@@ -198,8 +279,14 @@ int nvmlDeviceGetMaxClockInfo(void* device, int kind, unsigned* mhz) {
 }
 
 int nvmlDeviceGetGpuFabricInfoV(void* device, FabricInfo* info) {
-  const std::lock_guard lock(throttle_mutex);
   if (info->version != (sizeof(FabricInfo) | 2u << 24)) return 25;  // version mismatch
+  if (fact_of(device, "fabric_state", &info->state) == kOk) {
+    (void)fact_of(device, "fabric_status", &info->status);
+    (void)fact_of(device, "fabric_health", &info->health);
+    (void)fact_of(device, "fabric_clique", &info->clique);
+    return kOk;
+  }
+  const std::lock_guard lock(throttle_mutex);
   for (const auto& [bus_id, gpu] : throttled()) {
     if (&gpu != device || !gpu.in_fabric) continue;
     std::memset(info->cluster, gpu.cluster, sizeof info->cluster);
@@ -235,7 +322,9 @@ int nvmlDeviceGetCount_v2(unsigned* count) {
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
   if (index >= unsigned(world().gpus)) return kInvalid;
   *device = reinterpret_cast<void*>(uintptr_t(index) + 1);
-  return kOk;
+  int unused = 0;
+  const int result = fact_of(*device, "open", &unused);
+  return result == kNotSupported ? kOk : result;
 }
 int nvmlDeviceGetPciInfo_v3(void* device, PciInfo* info) {
   put_bus_id(info, unsigned(index_of(device)));
@@ -272,8 +361,17 @@ int nvmlDeviceGetFieldValues(void* device, int count, FieldValue* values) {
     value.result = kOk;
     value.value = 0;
     const bool down = index_of(device) == 1 && int(value.scope) == world().links - 1;
-    if (value.field == 165)
+    unsigned set = 0;
+    if (value.field == 165 && int(value.scope) >= world().links)
+      value.result = kInvalid;
+    else if (value.field == 165)
       value.value = down ? 0 : 1;
+    else if (value.field == 91)
+      value.value = unsigned(world().links);
+    else if (value.field == 164 && fact_of(device, "link_MBps", &set) == kOk)
+      value.value = set;
+    else if (value.field == 230 && fact_of(device, "recovery_action", &set) == kOk)
+      value.value = set;
     else if (value.field == 170)
       value.value = world().sm == 100 ? 5 : 0;
     else if (value.field == 171)
@@ -309,8 +407,10 @@ int nvmlDeviceGetP2PStatus(void* from, void* to, int index, int* status) {
   *status = refused ? 5 : 0;
   return kOk;
 }
-int nvmlDeviceGetMigMode(void*, unsigned* now, unsigned* pending) {
+int nvmlDeviceGetMigMode(void* device, unsigned* now, unsigned* pending) {
   *now = *pending = 0;
+  (void)fact_of(device, "mig", now);
+  (void)fact_of(device, "mig_pending", pending);
   return kOk;
 }
 }
