@@ -41,6 +41,7 @@ int agent_main() {
   options.answer = [&](const std::string& what, const std::string& argument) {
     if (what == kAskTopology) return topology_answer();
     if (what == kAskGpus) return gpus_answer();
+    if (what == kAskState) return state_answer();
     if (what == kAskCounters) return counters_answer(argument);
     return service.answer(what, argument);
   };

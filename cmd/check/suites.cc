@@ -204,6 +204,9 @@ void add_check_options(std::vector<Option>& t) {
       "check's suite node measures: copy (in the host's memory), gpu_copy, to_gpu, from_gpu. "
       "[MODEL] begins what only hosts with such a GPU must have, whose name has that word in it; # "
       "begins a comment.");
+  add.in(kDoctor)("record", directory(), "write what was read of each host's devices there",
+                  "HOST.json each: how GPUs, NICs, PCI links and the host are set and what they "
+                  "counted, for whoever is asked for help. DIR is made when it is missing.");
   add("floors", file(), "least speeds of boards, before our own",
       "JSON as cmd/check/floors.json: GPU board, what (gpu_copy, to_gpu, from_gpu; allreduce of so "
       "many gpus), GBps, source, date. The first that fits a board counts.");

@@ -370,6 +370,7 @@ Diagnosis Examiner::run() {
     add_rdma_checks(host, diagnosis_);
     add_expectations(host.spec.host(), *host.facts, expect_, diagnosis_.checks);
   }
+  add_state_checks(survey_, diagnosis_);
   if (survey_.hosts.size() > 1) {
     clocks();
     add_network_checks(survey_, diagnosis_);

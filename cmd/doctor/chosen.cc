@@ -1,5 +1,6 @@
 // Variables that choose NICs, applied to the hosts' facts: jobs do not use the other NICs, so
 // nothing is said of them.
+#include <cstdlib>
 #include <vector>
 
 #include "base/env.h"
@@ -9,6 +10,18 @@
 #include "transport/net/ib/filter.h"
 
 namespace collctl::cmd {
+
+namespace {
+
+template <class Which>
+void drop_nics(ReadState& read, Which which) {
+  if (read.state)
+    std::erase_if(read.state->devices, [&](const base::DeviceState& device) {
+      return device.kind == base::CounterOf::nic && which(device.device);
+    });
+}
+
+}  // namespace
 
 Result<NicChoice> nic_choice() {
   NicChoice choice{base::knob_text(base::KnobId::ib_hca),
@@ -32,6 +45,12 @@ void keep_chosen(SurveyedHost& host, const NicChoice& choice) {
       });
     std::erase_if(facts.rdma_devices, [](const auto& device) { return device.ports.empty(); });
     host.ports.chosen = int(facts.rdma.size());
+    drop_nics(host.state, [&](const std::string& name) {
+      const size_t port = name.find(" port ");
+      return port != name.npos &&
+             (!filter.ok() ||
+              !filter->allows(name.substr(0, port), std::atoi(name.c_str() + port + 6)));
+    });
   }
   if (!choice.interfaces.empty()) {
     host.interfaces = {int(facts.interfaces.size()), 0};
@@ -39,6 +58,9 @@ void keep_chosen(SurveyedHost& host, const NicChoice& choice) {
       return !runtime::name_matches(choice.interfaces, one.name);
     });
     host.interfaces.chosen = int(facts.interfaces.size());
+    drop_nics(host.state, [&](const std::string& name) {
+      return name.find(" port ") == name.npos && !runtime::name_matches(choice.interfaces, name);
+    });
   }
 }
 

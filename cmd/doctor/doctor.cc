@@ -34,6 +34,7 @@ Result<int> doctor_command(const ParsedLine& line, Console& console) {
                                                           .quiet = quiet,
                                                           .console = &console}));
   COLL_TRY(write_documents(output.files, document));
+  if (line.has("record")) COLL_TRY(write_recordings(line.text("record"), states_of(survey)));
   return diagnosis.verdict().exit_code();
 }
 

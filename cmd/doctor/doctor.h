@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "cmd/cli/parse.h"
 #include "cmd/doctor/expect.h"
+#include "cmd/doctor/state.h"
 #include "cmd/document/document.h"
 #include "cmd/job/job.h"
 #include "cmd/judge/verdict.h"
@@ -36,6 +37,7 @@ struct SurveyedHost {
   double up_s = 0;             // until its agent spoke
   std::optional<launcher::HostFacts> facts;
   GpuTrouble gpus = {};  // asked where PCI or the driver shows some
+  ReadState state = {};  // of its devices, before anything of ours ran on them
   // Its clock minus ours, and how wrong that can be: half the shortest round trip.
   double clock_offset_s = 0, clock_error_s = 0;
   std::vector<launcher::ReachAddress> listens;
@@ -127,6 +129,9 @@ void add_choice_check(const SurveyedHost& host, const NicChoice& choice, Diagnos
 // GIDs of the active ports, and whether RDMA devices reach the GPUs' memory (rdma.cc). Only
 // a host with facts.
 void add_rdma_checks(const SurveyedHost& host, Diagnosis& diagnosis);
+// State of all hosts' devices (state.h); not tested where it was not read.
+std::vector<StateOfHost> states_of(const Survey& survey);
+void add_state_checks(const Survey& survey, Diagnosis& diagnosis);
 // MTU and speed of the interfaces on each network; the verdict of the pairs (pairs.cc).
 void add_network_checks(const Survey& survey, Diagnosis& diagnosis);
 void add_reach_checks(const Survey& survey, Diagnosis& diagnosis);

@@ -49,7 +49,8 @@ std::vector<Column> columns(const Diagnosis& diagnosis) {
       reach[check.at.host].push_back(&check);
       continue;
     }
-    std::string& cell = column(check.name).cells[check.at.host];
+    // All that is found of devices is one column.
+    std::string& cell = column(check.name.substr(0, check.name.find('/'))).cells[check.at.host];
     // A device that fails stands before what the host has in all.
     if (cell.empty() || check.status == FindingStatus::fail) cell = cell_text(check);
   }
@@ -101,6 +102,11 @@ void write_host(JsonWriter& json, const SurveyedHost& host) {
   json.key("facts");
   if (host.facts)
     json.raw(launcher::facts_to_json(*host.facts));
+  else
+    json.null();
+  json.key("state");
+  if (host.state.state)
+    json.raw(json_of(*host.state.state));
   else
     json.null();
   json.end_object();

@@ -30,6 +30,12 @@ GpuTrouble gpus_said(const Result<std::string>& text) {
   return {"whether CUDA starts is not known: " + trouble.error().chain(), trouble.error().hint};
 }
 
+ReadState state_said(const Result<std::string>& text) {
+  auto state = text.ok() ? state_of_answer(text.value()) : Result<base::HostState>(text.error());
+  if (state) return {.state = std::move(*state), .missing = ""};
+  return {.state = std::nullopt, .missing = state.error().chain()};
+}
+
 class Surveyor {
  public:
   explicit Surveyor(HostQuestions& hosts) : hosts_(hosts) {}
@@ -37,6 +43,7 @@ class Surveyor {
 
  private:
   Status ask_facts();
+  Status ask_states();
   Status ask_gpus();
   Status ask_clocks();
   Status test_pairs();
@@ -66,8 +73,18 @@ Status Surveyor::ask_facts() {
       host.facts = std::move(*facts);
     else
       host.error = std::move(facts.error());
-    keep_chosen(host, survey_.choice);
   }
+  return {};
+}
+
+Status Surveyor::ask_states() {
+  hosts_.talk("reading the state of devices");
+  COLL_ASSIGN(const auto answers, hosts_.ask(kAskState, kGpuSeconds, [&](int host) {
+    return usable(host) ? std::optional<std::string>("") : std::nullopt;
+  }));
+  for (size_t i = 0; i < answers.size(); ++i)
+    if (answers[i].text) survey_.hosts[i].state = state_said(*answers[i].text);
+  for (SurveyedHost& host : survey_.hosts) keep_chosen(host, survey_.choice);
   return {};
 }
 
@@ -211,6 +228,7 @@ Result<Survey> Surveyor::run() {
     survey_.hosts.push_back(std::move(host));
   }
   COLL_TRY(ask_facts());
+  COLL_TRY(ask_states());
   COLL_TRY(ask_gpus());
   COLL_TRY(ask_clocks());
   COLL_TRY(test_pairs());
@@ -235,6 +253,7 @@ Result<Survey> make_survey(const LaunchOptions& launch) {
     host.spec.name = survey.self.host;
     host.here = true;
     host.facts = survey.self;
+    host.state.state = base::host_state();
     if (shows_gpus(host)) host.gpus = gpus_said(gpus_answer());
     keep_chosen(host, survey.choice);
     survey.hosts.push_back(std::move(host));
