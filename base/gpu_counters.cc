@@ -1,4 +1,6 @@
 // NVML's counters of each GPU.
+#include <algorithm>
+
 #include "base/bus_id.h"
 #include "base/drivers/nvml.h"
 #include "base/format.h"
@@ -10,6 +12,24 @@ namespace drivers {
 namespace {
 
 constexpr unsigned kMostGpusCounted = 256, kMostLinksCounted = 18;
+struct FieldName {
+  uint32_t id;
+  const char* name;
+};
+constexpr FieldName kNewLinkErrors[] = {{kNvmlFieldMalformed, "nvlink_malformed"},
+                                        {kNvmlFieldOverruns, "nvlink_overruns"},
+                                        {kNvmlFieldRcvErrors, "nvlink_rcv_errors"},
+                                        {kNvmlFieldRcvRemoteErrors, "nvlink_rcv_remote_errors"},
+                                        {kNvmlFieldRcvGeneralErrors, "nvlink_rcv_general_errors"},
+                                        {kNvmlFieldIntegrityErrors, "nvlink_integrity_errors"},
+                                        {kNvmlFieldDiscards, "nvlink_discards"},
+                                        {kNvmlFieldRecovered, "nvlink_recovered"},
+                                        {kNvmlFieldRecoveryFailed, "nvlink_recovery_failed"},
+                                        {kNvmlFieldEffectiveErrors, "nvlink_effective_errors"},
+                                        {kNvmlFieldSymbolErrors, "nvlink_symbol_errors"}};
+constexpr FieldName kC2cErrors[] = {{kNvmlFieldC2cErrors, "c2c_errors"},
+                                    {kNvmlFieldC2cReplays, "c2c_replays"},
+                                    {kNvmlFieldC2cReplaysInRow, "c2c_replays_in_row"}};
 constexpr const char* kLinkErrors[] = {"replay", "recovery", "crc_flit", "crc_data"};
 
 class GpuCounters {
@@ -66,17 +86,29 @@ class GpuCounters {
     return any;
   }
 
+  void field(uint32_t id, uint32_t scope, const std::string& name) {
+    NvmlFieldValue value{};
+    value.field = id;
+    value.scope = scope;
+    if (api_.field_values == nullptr || api_.field_values(device_, 1, &value) != kNvmlSuccess ||
+        value.result != kNvmlSuccess)
+      return;
+    add(name, value.value_type == kNvmlUnsignedInt ? value.value.number : value.value.large);
+  }
+
   void all_links() {
     constexpr uint32_t kFields[] = {kNvmlFieldReplays, kNvmlFieldRecoveries, kNvmlFieldCrcFlits,
                                     kNvmlFieldCrcData};
-    for (size_t i = 0; api_.field_values != nullptr && i < std::size(kFields); ++i) {
-      NvmlFieldValue value{};
-      value.field = kFields[i];
-      if (api_.field_values(device_, 1, &value) != kNvmlSuccess || value.result != kNvmlSuccess)
-        continue;
-      add(format("nvlink_{}", kLinkErrors[i]),
-          value.value_type == kNvmlUnsignedInt ? value.value.number : value.value.large);
-    }
+    for (size_t i = 0; i < std::size(kFields); ++i)
+      field(kFields[i], 0, format("nvlink_{}", kLinkErrors[i]));
+    for (const auto& [id, name] : kNewLinkErrors) field(id, ~0u, name);
+    NvmlFieldValue count{};
+    count.field = kNvmlFieldC2cCount;
+    if (api_.field_values == nullptr || api_.field_values(device_, 1, &count) != kNvmlSuccess ||
+        count.result != kNvmlSuccess)
+      return;
+    for (uint32_t link = 0; link < std::min(count.value.number, kMostLinksCounted); ++link)
+      for (const auto& [id, name] : kC2cErrors) field(id, link, format("{} {}", name, link));
   }
 
   void throttled(int policy, const char* name) {

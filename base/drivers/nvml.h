@@ -67,6 +67,15 @@ inline constexpr int kNvmlLinkReplay = 0, kNvmlLinkRecovery = 1, kNvmlLinkCrcFli
                      kNvmlLinkCrcData = 3;
 inline constexpr uint32_t kNvmlFieldCrcFlits = 38, kNvmlFieldCrcData = 45, kNvmlFieldReplays = 52,
                           kNvmlFieldRecoveries = 59;
+// From Blackwell on, of all links for scope ~0; and of the C2C link in `scope`.
+inline constexpr uint32_t kNvmlFieldMalformed = 206, kNvmlFieldOverruns = 207,
+                          kNvmlFieldRcvErrors = 208, kNvmlFieldRcvRemoteErrors = 209,
+                          kNvmlFieldRcvGeneralErrors = 210, kNvmlFieldIntegrityErrors = 211,
+                          kNvmlFieldDiscards = 212, kNvmlFieldRecovered = 213,
+                          kNvmlFieldRecoveryFailed = 214, kNvmlFieldEffectiveErrors = 219,
+                          kNvmlFieldSymbolErrors = 221;
+inline constexpr uint32_t kNvmlFieldC2cErrors = 231, kNvmlFieldC2cReplays = 232,
+                          kNvmlFieldC2cReplaysInRow = 233;
 inline constexpr uint32_t kNvmlUnsignedInt = 1;  // value_type; else as `large`
 inline constexpr int kNvmlPolicyPower = 0, kNvmlPolicyThermal = 1, kNvmlPolicyBoard = 3,
                      kNvmlPolicyReliability = 5;

@@ -362,6 +362,12 @@ int nvmlDeviceGetFieldValues(void* device, int count, FieldValue* values) {
     value.value = 0;
     const bool down = index_of(device) == 1 && int(value.scope) == world().links - 1;
     unsigned set = 0;
+    uint64_t wide = 0;
+    if (fact_of(device, "field " + std::to_string(value.field), &wide) == kOk) {
+      value.type = 3;  // of 64 bits
+      value.value = wide;
+      continue;
+    }
     if (value.field == 165 && int(value.scope) >= world().links)
       value.result = kInvalid;
     else if (value.field == 165)

@@ -21,7 +21,7 @@ void clear_fabric();
 void set_counter(unsigned gpu, const std::string& name, uint64_t value);
 
 // By the same words how it is set, as far as a test says so: "ecc", "persistence", "fabric_state";
-// "process 4242" with its memory, "graphics 4242"; "ecc error" with NVML's number is what is
+// "field 231" of NVML's fields, "process 4242" with its memory, "graphics 4242"; "ecc error" with NVML's number is what is
 // answered instead, "open error" to who opens the GPU.
 void clear_counters();
 
