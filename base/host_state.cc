@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 
+#include "base/drivers/nvml.h"
 #include "base/format.h"
 #include "base/host_devices.h"
 #include "base/host_files.h"
@@ -82,7 +83,12 @@ class StateReading {
     host.device = "host";
     known(host, "kernel", value_of(root_ + "/proc/sys/kernel/osrelease"));
     to_.uptime_s = std::strtoull(value_of(root_ + "/proc/uptime").c_str(), nullptr, 10);
-    known(host, "driver", value_of(root_ + "/sys/module/nvidia/version"));
+    const std::string driver = value_of(root_ + "/sys/module/nvidia/version");
+    known(host, "driver", driver);
+    if (!driver.empty())
+      host.add("imex_channels",
+               std::to_string(
+                   entries_of(root_ + "/dev/nvidia-caps-imex-channels", kMostDevices).size()));
     known(host, "peer_memory", gpu_peer_memory_module(root_));
     known(host, "iommu", iommu_words());
     known(host, "governor", governors());
@@ -225,9 +231,13 @@ HostState host_state(const std::string& root) {
   reading.rdma_ports();
   reading.interfaces();
   reading.host();
+  // Kept open for both readings: a driver that nobody else uses takes seconds to wake.
+  const drivers::Nvml& nvml = drivers::nvml();
+  const bool open = nvml.missing.empty() && nvml.init() == drivers::kNvmlSuccess;
   read_gpu_states(state);
   state.devices.resize(std::min(state.devices.size(), kMostStateDevices));
   state.counters = device_counters(~uint64_t{0}, root);
+  if (open) nvml.shutdown();
   return state;
 }
 

@@ -118,6 +118,8 @@ TEST_CASE("the host: command line, governors, huge pages, free space", "[host_st
   root.file(policies + "1/scaling_governor", "performance\n");
   root.file(policies + "2/scaling_governor", "performance\n");
   root.file("tmp/x", "");
+  root.file("sys/module/nvidia/version", "570.86.15\n");
+  root.file("dev/nvidia-caps-imex-channels/channel0", "");
   const HostState state = host_state(root.text());
   CHECK(state.uptime_s == 86400);
   CHECK(value(state, "host", "iommu") == "intel_iommu=on iommu=pt");
@@ -125,6 +127,8 @@ TEST_CASE("the host: command line, governors, huge pages, free space", "[host_st
   CHECK(value(state, "host", "hugepages_MiB") == "2048");
   CHECK(value(state, "host", "governor") == "performance of 2, powersave of 1");
   CHECK(value(state, "host", "kernel") == "6.1.0");
+  CHECK(value(state, "host", "driver") == "570.86.15");
+  CHECK(value(state, "host", "imex_channels") == "1");
   CHECK_FALSE(value(state, "host", "tmp_free_MiB").empty());
   CHECK(json_of(state).find("secret") == std::string::npos);
   // Nothing of it: a container.
