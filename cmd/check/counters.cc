@@ -19,7 +19,8 @@ namespace {
 using base::CounterOf;
 using namespace remedies;
 
-constexpr double kReadSeconds = 20;      // a driver that wakes sleeping GPUs
+constexpr double kReadSeconds = 20;  // a driver that wakes sleeping GPUs
+constexpr double kStateSeconds = 60;
 constexpr double kRetransmitted = 0.01;  // of all TCP segments: more slows a collective down
 constexpr uint64_t kLeastSegments = 1000;
 
@@ -38,6 +39,8 @@ constexpr const char* kCooling =
     "-d TEMPERATURE,PERFORMANCE)";
 constexpr const char* kPower =
     "look at the power limit (nvidia-smi -q -d POWER) and the power supplies";
+constexpr const char* kLinkErrors =
+    "many on one GPU: look at nvidia-smi nvlink -e and at the NVSwitches' logs";
 constexpr const char* kXid = "xid ";
 // THE table of counters; the first row that fits holds, what has none is not told.
 constexpr CounterRule kRules[] = {
@@ -49,6 +52,17 @@ constexpr CounterRule kRules[] = {
     // A healthy link under load repeats a packet now and then: seen on two H100, 10 to 47 in 10 s.
     {CounterOf::gpu, "nvlink_crc", false, 1, "NVLink packets arrived damaged and were repeated",
      "few are usual under load; many on one link: look at nvidia-smi nvlink -e"},
+    // NVLink 5 corrects most by itself; no Blackwell has been seen under load yet.
+    {CounterOf::gpu, "nvlink_rcv_", false, 1, "NVLinks received what was wrong", kLinkErrors},
+    {CounterOf::gpu, "nvlink_discards", false, 1, "NVLinks discarded packets", kLinkErrors},
+    {CounterOf::gpu, "nvlink_recovered", false, 1, "NVLinks had to recover", kLinkErrors},
+    {CounterOf::gpu, "nvlink_effective", false, 1,
+     "NVLinks had errors that were left after "
+     "correction",
+     kLinkErrors},
+    {CounterOf::gpu, "nvlink_symbol", false, 1, "NVLinks had wrong symbols", kLinkErrors},
+    {CounterOf::gpu, "c2c_", false, 1, "its link to the CPU had errors or repeated data",
+     "many in a short time: drain the host and have the board looked at"},
     {CounterOf::gpu, "nvlink", true, 1, "NVLinks had errors or repeated data",
      "look at nvidia-smi nvlink -e, reseat the GPU board or exchange the NVLink bridge or cable"},
     {CounterOf::gpu, "pcie_replays", false, 1, "PCIe packets were repeated", kSlot},
@@ -203,6 +217,7 @@ Result<std::map<Host, HostCounters>> ask_counters(const LaunchOptions& launch,
   if (launch.hosts.hosts.empty()) {
     const Host& here = base::this_host();
     if (const auto from = argument(here)) take(here, counters_answer(*from));
+    if (!before.empty()) hosts[here].state.state = base::host_state();
     return hosts;
   }
   Interrupts interrupts(false);
@@ -217,6 +232,12 @@ Result<std::map<Host, HostCounters>> ask_counters(const LaunchOptions& launch,
       take(name(i), *answers[size_t(i)].text);
     else if (const auto& error = questions->pool().host(i).error())
       take(name(i), *error);
+  }
+  if (!before.empty()) {
+    COLL_ASSIGN(const auto states, questions->ask(kAskState, kStateSeconds,
+                                                  [&](int host) { return argument(name(host)); }));
+    for (int i = 0; i < questions->pool().size(); ++i)
+      if (states[size_t(i)].text) hosts[name(i)].state = state_said(*states[size_t(i)].text);
   }
   questions->talk("");
   questions->leave();
@@ -290,6 +311,36 @@ std::vector<Finding> counter_findings(const Host& host, const base::DeviceCounte
     all.remedy = "root, or sysctl kernel.dmesg_restrict=0, lets it be read";
   }
   findings.push_back(std::move(all));
+  return findings;
+}
+
+std::vector<Finding> later_states(const std::map<Host, HostCounters>& after,
+                                  const std::vector<Finding>& told) {
+  std::vector<StateOfHost> states;
+  std::vector<Finding> findings;
+  for (const auto& [host, read] : after) {
+    if (read.state.state) states.push_back({host, &*read.state.state});
+    if (read.state.missing.empty()) continue;
+    Finding finding{.name = "counters/state", .at = {.kind = SubjectKind::host, .host = host}};
+    findings.push_back(finding.leave_out(
+        format("{}: the state of its devices was not read: {}", host, plain(read.state.missing))));
+  }
+  for (Finding& finding : state_findings(states)) {
+    // "state/FACT" is "doctor/state/FACT" of the one and "counters/FACT" of the other; an Xid that
+    // came during the check is no earlier one.
+    const size_t slash = finding.name.find('/');
+    if (slash == finding.name.npos) continue;
+    const std::string fact = finding.name.substr(slash + 1);
+    const std::string recent = base::without_head(fact, "earlier_");
+    if (std::any_of(told.begin(), told.end(), [&](const Finding& known) {
+          return known.at == finding.at &&
+                 (known.name == "doctor/" + finding.name || known.name == "counters/" + fact ||
+                  known.name == "counters/" + recent);
+        }))
+      continue;
+    finding.name = "counters/" + finding.name;
+    findings.push_back(std::move(finding));
+  }
   return findings;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/host_counters.h"
+#include "cmd/doctor/state.h"
 #include "cmd/job/job.h"
 #include "cmd/judge/finding.h"
 
@@ -19,9 +20,10 @@ Result<std::string> counters_answer(const std::string& argument);
 struct HostCounters {
   std::optional<Error> error;  // why there are none
   base::DeviceCounters counters;
+  ReadState state = {};  // of its devices, where that was asked for as well
 };
 // Counters of all hosts of the launch, or of this host when it has none. `before`: as an earlier
-// call returned.
+// call returned; with it the state of devices is read, too.
 Result<std::map<Host, HostCounters>> ask_counters(const LaunchOptions& launch,
                                                   const std::map<Host, HostCounters>& before);
 
@@ -29,5 +31,10 @@ Result<std::map<Host, HostCounters>> ask_counters(const LaunchOptions& launch,
 // how much was looked at.
 std::vector<Finding> counter_findings(const Host& host, const base::DeviceCounters& before,
                                       const base::DeviceCounters& after);
+
+// What is wrong with the state of devices after the check and is not in `told`: findings of the
+// doctor and of counters.
+std::vector<Finding> later_states(const std::map<Host, HostCounters>& after,
+                                  const std::vector<Finding>& told);
 
 }  // namespace collctl::cmd

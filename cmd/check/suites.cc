@@ -172,6 +172,17 @@ Status check_counters(CheckRun& run) {
                              said ? said->message : ""));
     run.findings.push_back(std::move(finding));
   }
+  COLL_ASSIGN(const NicChoice choice, nic_choice());
+  for (auto& [host, read] : now)
+    if (read.state.state) keep_chosen(*read.state.state, choice);
+  for (Finding& finding : later_states(now, run.findings)) {
+    if (finding.status == FindingStatus::fail) {
+      run.out.try_emplace(finding.at.host, "counters");
+      run.culprits.push_back(
+          {finding.at.kind, subject_name(finding.at), 1, finding.message, false, finding.at.host});
+    }
+    run.findings.push_back(std::move(finding));
+  }
   return {};
 }
 

@@ -11,18 +11,6 @@
 
 namespace collctl::cmd {
 
-namespace {
-
-template <class Which>
-void drop_nics(ReadState& read, Which which) {
-  if (read.state)
-    std::erase_if(read.state->devices, [&](const base::DeviceState& device) {
-      return device.kind == base::CounterOf::nic && which(device.device);
-    });
-}
-
-}  // namespace
-
 Result<NicChoice> nic_choice() {
   NicChoice choice{base::knob_text(base::KnobId::ib_hca),
                    base::knob_text(base::KnobId::socket_ifname)};
@@ -30,7 +18,23 @@ Result<NicChoice> nic_choice() {
   return choice;
 }
 
+// "mlx5_0 port 1" is an RDMA port, any other name an interface.
+void keep_chosen(base::HostState& state, const NicChoice& choice) {
+  const auto filter = transport::IbFilter::parse(choice.rdma);
+  std::erase_if(state.devices, [&](const base::DeviceState& device) {
+    if (device.kind != base::CounterOf::nic) return false;
+    const std::string& name = device.device;
+    const size_t port = name.find(" port ");
+    if (port == name.npos)
+      return !choice.interfaces.empty() && !runtime::name_matches(choice.interfaces, name);
+    return !choice.rdma.empty() &&
+           (!filter.ok() ||
+            !filter->allows(name.substr(0, port), std::atoi(name.c_str() + port + 6)));
+  });
+}
+
 void keep_chosen(SurveyedHost& host, const NicChoice& choice) {
+  if (host.state.state) keep_chosen(*host.state.state, choice);
   if (!host.facts) return;
   launcher::HostFacts& facts = *host.facts;
   if (!choice.rdma.empty()) {
@@ -45,12 +49,6 @@ void keep_chosen(SurveyedHost& host, const NicChoice& choice) {
       });
     std::erase_if(facts.rdma_devices, [](const auto& device) { return device.ports.empty(); });
     host.ports.chosen = int(facts.rdma.size());
-    drop_nics(host.state, [&](const std::string& name) {
-      const size_t port = name.find(" port ");
-      return port != name.npos &&
-             (!filter.ok() ||
-              !filter->allows(name.substr(0, port), std::atoi(name.c_str() + port + 6)));
-    });
   }
   if (!choice.interfaces.empty()) {
     host.interfaces = {int(facts.interfaces.size()), 0};
@@ -58,9 +56,6 @@ void keep_chosen(SurveyedHost& host, const NicChoice& choice) {
       return !runtime::name_matches(choice.interfaces, one.name);
     });
     host.interfaces.chosen = int(facts.interfaces.size());
-    drop_nics(host.state, [&](const std::string& name) {
-      return name.find(" port ") == name.npos && !runtime::name_matches(choice.interfaces, name);
-    });
   }
 }
 

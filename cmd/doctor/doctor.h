@@ -55,6 +55,7 @@ struct NicChoice {
 // Error: usage.
 Result<NicChoice> nic_choice();
 void keep_chosen(SurveyedHost& host, const NicChoice& choice);
+void keep_chosen(base::HostState& state, const NicChoice& choice);
 
 // One address of one host, dialled from another.
 struct PairResult {

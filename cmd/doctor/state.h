@@ -24,6 +24,8 @@ struct ReadState {
   std::string missing;
 };
 
+ReadState state_said(const Result<std::string>& answer);
+
 struct StateOfHost {
   Host host;
   const base::HostState* state;

@@ -49,6 +49,12 @@ Result<base::HostState> state_of_answer(const std::string& text) {
                "is the same version of collctl there? --stage always sends this one");
 }
 
+ReadState state_said(const Result<std::string>& answer) {
+  auto state = answer.ok() ? state_of_answer(*answer) : Result<base::HostState>(answer.error());
+  if (state) return {.state = std::move(*state), .missing = ""};
+  return {.state = std::nullopt, .missing = state.error().chain()};
+}
+
 std::string recording_json(const StateRecording& recording) {
   return base::indented_json(json_of(recording));
 }

@@ -1,4 +1,5 @@
-// Shared by the rules about single devices (state.cc) and those about peers (state_peers.cc). Pure.
+// Shared by the rules about single devices (state_facts.cc) and those about peers (state_peers.cc).
+// Pure.
 #pragma once
 #include <string>
 #include <vector>
@@ -13,7 +14,8 @@ enum class Grade : uint8_t { told, fault };
 struct SeenDevice {
   const base::DeviceState& device;
   size_t gpus = 0;                        // of the host
-  bool serves = false;                    // the host has GPUs or RDMA ports
+  bool serves = false;                    // the host has GPUs of servers, or RDMA ports
+  bool in_rack = false;                   // its GPUs are in an NVLink fabric of several hosts
   double number(const char* fact) const;  // 0: not known
   bool is(const char* fact, const char* value) const;
 };
@@ -26,6 +28,9 @@ struct StateWords {
 };
 Finding state_finding(const Host& host, const base::DeviceState& device, const std::string& fact,
                       const std::string& value, const std::string& wanted, const StateWords& words);
+
+// Values that are wrong by themselves or worth knowing (state_facts.cc).
+void judge_facts(const SeenDevice& seen, const Host& host, std::vector<Finding>& findings);
 
 // A board of a workstation: makers sell it as they please, and it idles without a driver.
 bool for_screens(const base::DeviceState& gpu);

@@ -30,12 +30,6 @@ GpuTrouble gpus_said(const Result<std::string>& text) {
   return {"whether CUDA starts is not known: " + trouble.error().chain(), trouble.error().hint};
 }
 
-ReadState state_said(const Result<std::string>& text) {
-  auto state = text.ok() ? state_of_answer(text.value()) : Result<base::HostState>(text.error());
-  if (state) return {.state = std::move(*state), .missing = ""};
-  return {.state = std::nullopt, .missing = state.error().chain()};
-}
-
 class Surveyor {
  public:
   explicit Surveyor(HostQuestions& hosts) : hosts_(hosts) {}

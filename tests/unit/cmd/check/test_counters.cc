@@ -148,6 +148,67 @@ TEST_CASE("GPUs that do not count by NVLink count all together", "[check][counte
   fake_nvml::set_counter(0, "nvlinks crc_flit", 0);
 }
 
+TEST_CASE("errors of NVLink 5 and of the link to the CPU", "[check][counters]") {
+  const Gpus gpus("1:100:18:switch");
+  const char* fields[] = {"field 206", "field 221", "field 231"};
+  for (const char* field : fields) fake_nvml::set_counter(0, field, 1);
+  const DeviceCounters before = gpus_now();
+  for (const char* field : fields) fake_nvml::set_counter(0, field, uint64_t{1} << 33);
+  const auto found = counter_findings({HostId{0}, "a"}, before, gpus_now());
+  fake_nvml::clear_counters();
+  const Finding* malformed = find(found, "counters/nvlink_malformed");
+  REQUIRE(malformed != nullptr);
+  CHECK(malformed->status == FindingStatus::fail);
+  CHECK(malformed->measured == "8589934591");
+  const Finding* symbols = find(found, "counters/nvlink_symbol_errors");
+  REQUIRE(symbols != nullptr);
+  CHECK(symbols->status == FindingStatus::warn);
+  const Finding* c2c = find(found, "counters/c2c_errors 0");  // the first of five
+  REQUIRE(c2c != nullptr);
+  CHECK(c2c->status == FindingStatus::warn);
+  CHECK(c2c->message.find("5 counters") != std::string::npos);
+}
+
+TEST_CASE("the state of devices after the check, as far as nobody has told it",
+          "[check][counters]") {
+  const Host host{HostId{0}, "n1"};
+  base::HostState state;
+  base::DeviceState& gpu = state.devices.emplace_back();
+  gpu.kind = CounterOf::gpu;
+  gpu.device = "0000:10:00.0";
+  gpu.model = "NVIDIA H200";
+  gpu.add("nvlinks", "18");
+  gpu.add("nvlinks_active", "16");
+  state.counters.counters = {{CounterOf::gpu, "0000:10:00.0", "earlier_xid 74", 1},
+                             {CounterOf::gpu, "0000:10:00.0", "rows_remap_pending", 1},
+                             {CounterOf::gpu, "0000:10:00.0", "earlier_xid 48", 1}};
+  HostCounters read;
+  read.state.state = state;
+  const std::map<Host, HostCounters> after{{host, read}};
+  const auto names = [&](const std::vector<Finding>& told) {
+    std::vector<std::string> list;
+    for (const Finding& finding : later_states(after, told)) list.push_back(finding.name);
+    return list;
+  };
+  using List = std::vector<std::string>;
+  CHECK(names({}) == List{"counters/state/nvlinks_active", "counters/state/earlier_xid 74",
+                          "counters/state/rows_remap_pending", "counters/state/earlier_xid 48"});
+  Finding known{.at = {.kind = SubjectKind::gpu, .host = host, .device = "0000:10:00.0"}};
+  std::vector<Finding> told;
+  for (const char* name :
+       {"doctor/state/earlier_xid 48", "counters/rows_remap_pending", "counters/xid 74"}) {
+    known.name = name;
+    told.push_back(known);
+  }
+  CHECK(names(told) == List{"counters/state/nvlinks_active"});
+  for (Finding& finding : told) finding.at.device = "0000:11:00.0";  // another's
+  CHECK(names(told).size() == 4);
+  read.state = {.state = std::nullopt, .missing = "no answer"};
+  const auto missing = later_states({{host, read}}, {});
+  REQUIRE(missing.size() == 1);
+  CHECK(missing[0].status == FindingStatus::not_tested);
+}
+
 TEST_CASE("What many links of a GPU repeat is one line, with the worst of them",
           "[check][counters]") {
   DeviceCounters before, after;

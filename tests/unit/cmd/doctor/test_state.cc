@@ -26,7 +26,8 @@ namespace {
 
 StateRecording recorded(const std::string& name) {
   const auto text = base::read_file(
-      format("{}/tests/unit/cmd/doctor/recorded/{}.json", collctl::test::source_folder(), name), 1 << 20);
+      format("{}/tests/unit/cmd/doctor/recorded/{}.json", collctl::test::source_folder(), name),
+      1 << 20);
   REQUIRE(text.ok());
   auto recording = read_recording(*text);
   INFO(name << ": " << (recording ? "" : recording.error().chain()));
@@ -153,6 +154,7 @@ TEST_CASE("every fact that is wrong is named with its device and a remedy", "[do
       {"hgx-h100", "host", "iommu", "intel_iommu=on", told, "iommu=pt"},
       {"hgx-h100", "host", "hugepages_MiB", "1500000", told, "at most 1031898"},
       {"hgx-h100", "host", "hugepages_MiB", "1024", told, "0"},
+      {"gb200", "host", "imex_channels", "0", told, "1 or more"},
       {"hgx-h100", "host", "tmp_free_MiB", "12", told, "256"},
   };
   std::set<std::string> seen;
