@@ -161,6 +161,11 @@ struct Launcher {
                           void* stream) = nullptr;
   int (*torn_store_read)(void* lines, uint32_t line_count, uint32_t rounds, uint32_t* torn,
                          const uint32_t* abort_word, int64_t timeout_ns, void* stream) = nullptr;
+  // Measurements between GPUs, on the current device: a copy by its multiprocessors, of whole packs
+  // of 16 bytes that do not overlap, both ends aligned to 16.
+  int (*peer_copy)(void* to, const void* from, uint64_t bytes, void* stream) = nullptr;
+  // One thread loads 8 bytes, the address of the next ones, so often; the last goes to *end.
+  int (*peer_chase)(const void* first, uint32_t steps, uint64_t* end, void* stream) = nullptr;
 };
 
 }  // namespace collctl::kernels::cuda

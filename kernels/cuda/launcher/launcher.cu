@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/architectures.h"
 #include "kernels/cuda/moves/call.h"
+#include "kernels/cuda/peer_copy.h"
 #include "kernels/cuda/prepare.cuh"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/torn_store.h"
@@ -119,6 +120,8 @@ const Launcher& launcher() {
       .error_text = [](int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); },
       .torn_store_write = torn_store_write,
       .torn_store_read = torn_store_read,
+      .peer_copy = peer_copy,
+      .peer_chase = peer_chase,
   };
   return table;
 }

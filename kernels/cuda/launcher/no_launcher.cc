@@ -27,6 +27,8 @@ const Launcher& launcher() {
       .torn_store_write = [](void*, uint32_t, uint32_t, void*) { return kNotSupported; },
       .torn_store_read = [](void*, uint32_t, uint32_t, uint32_t*, const uint32_t*, int64_t,
                             void*) { return kNotSupported; },
+      .peer_copy = [](void*, const void*, uint64_t, void*) { return kNotSupported; },
+      .peer_chase = [](const void*, uint32_t, uint64_t*, void*) { return kNotSupported; },
   };
   return none;
 }

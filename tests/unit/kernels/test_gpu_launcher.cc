@@ -28,6 +28,8 @@ TEST_CASE("a launcher is whole whether or not there are kernels in it", "[kernel
   CHECK(l.launch_window != nullptr);
   CHECK(l.torn_store_write != nullptr);
   CHECK(l.torn_store_read != nullptr);
+  CHECK(l.peer_copy != nullptr);
+  CHECK(l.peer_chase != nullptr);
   CHECK(l.error_text(1)[0] != '\0');
   if (l.built) {
     CHECK(l.architectures[0] != '\0');
