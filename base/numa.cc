@@ -24,6 +24,13 @@ PreferredNode::~PreferredNode() {
   if (set_) ::syscall(SYS_set_mempolicy, policy_, nodes_, kMaskBits + 1);
 }
 
+int node_of_page(const void* page) {
+  int node = -1;
+  const bool said =
+      ::syscall(SYS_get_mempolicy, &node, nullptr, 0, page, MPOL_F_NODE | MPOL_F_ADDR) == 0;
+  return said ? node : -1;
+}
+
 bool run_on_node(int node) {
   cpu_set_t allowed, wanted;
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;

@@ -1,4 +1,5 @@
-// NUMA placement of memory and threads. Threads: both affect the calling thread.
+// NUMA placement of memory and threads. Threads: what places affects the
+// calling thread.
 #pragma once
 #include <string>
 
@@ -21,6 +22,10 @@ class PreferredNode {
   unsigned long nodes_[kWords] = {};
   bool set_ = false;
 };
+
+// The NUMA node on which a page lies that has been touched; -1: the kernel does not say (some
+// containers).
+int node_of_page(const void* page);
 
 // Binds the thread to those of the node's processors that it may use; false when there
 // are none.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "cmd/gpu_test/gpu_test.h"
 #include "cmd/measure/bench.h"
 #include "cmd/memory_test/memory_test.h"
 #include "cmd/rails/rails.h"
@@ -12,7 +13,8 @@
 namespace collctl::cmd {
 namespace {
 
-constexpr const RankTask* kTasks[] = {&kMeasureTask, &kWindowTestTask, &kRailsTask, &kMemoryTask};
+constexpr const RankTask* kTasks[] = {&kMeasureTask, &kWindowTestTask, &kRailsTask, &kMemoryTask,
+                                      &kGpuTask};
 static_assert(std::size(kTasks) <= 16, "each has a bit from kFirstOwn on");
 
 }  // namespace

@@ -66,4 +66,13 @@ TEST_CASE("a device that is not there has no node") {
   CHECK(base::pci_numa_node("ffff:ff:1f.7") == -1);
 }
 
+TEST_CASE("a page lies on one of the nodes, or the kernel does not say", "[numa]") {
+  const int here = 0;
+  const int node = base::node_of_page(&here);
+  const auto& nodes = base::host_processors().nodes;
+  CHECK((node == -1 || std::any_of(nodes.begin(), nodes.end(),
+                                   [&](const base::NumaDomain& one) { return one.id == node; })));
+  CHECK(base::node_of_page(nullptr) == -1);
+}
+
 }  // namespace numa_tests

@@ -1,0 +1,138 @@
+// The rank task `gpu-test` and its command: one rank of a host opens all its GPUs.
+#include <algorithm>
+
+#include "base/env.h"
+#include "base/format.h"
+#include "base/host_devices.h"
+#include "base/host_facts.h"
+#include "base/host_limits.h"
+#include "base/record.h"
+#include "cmd/cli/option_rows.h"
+#include "cmd/gpu_test/bench.h"
+#include "cmd/job/options.h"
+#include "cmd/measure/fields.h"
+#include "cmd/topo/view.h"
+#include "kernels/cuda/launcher/launcher.h"
+
+namespace collctl::cmd {
+
+static void fields(Record& io, GpuTestSpec& spec) {
+  io.field("seconds", spec.seconds, 0, 60);
+  io.field("bytes", spec.bytes, uint64_t{64} << 10, uint64_t{1} << 40);
+}
+
+namespace {
+
+// "NVL" through switches; of GPUs that are joined directly with the speed of their links, as not
+// all pairs have as many.
+void name_paths(GpuReport& report) {
+  const auto view = read_view(ViewOptions{});
+  if (!view) return;
+  std::vector<int> nodes;
+  for (const GpuEnd& end : report.gpus) {
+    const auto id = topology::parse_bus_id(end.device);
+    const auto at = std::ranges::find_if(view->graph.gpus, [&](int gpu) {
+      return id && view->graph.nodes[size_t(gpu)].id == id->value;
+    });
+    nodes.push_back(at == view->graph.gpus.end() ? -1 : *at);
+  }
+  for (GpuPair& pair : report.pairs) {
+    const int from = nodes[size_t(pair.from)], to = nodes[size_t(pair.to)];
+    if (from < 0 || to < 0 || from == to) continue;
+    const topology::Path& path = view->base.at(from, to);
+    pair.path = topology::path_type_name(path.type);
+    if (path.type == topology::PathType::nvl && path.hops == 1)
+      pair.path += format(" {:.0f} GB/s", path.gbps);
+  }
+}
+
+Status run_gpu_test(const TaskContext& context) {
+  context.sink.phase(context.rank, "measure");
+  if (context.size > 1)
+    return Error(ErrorCode::usage, format("gpu-test is one rank's, not {} ranks'", context.size),
+                 "-n 1; with hosts -N 1, one host at a time");
+  COLL_ASSIGN(const GpuTestSpec spec, GpuTestSpec::from_json(context.spec.options));
+  const auto* given = context.spec.settings.launcher;
+  GpuReport report{.host = base::this_host(), .gpus = {}, .pairs = {}, .legs = {}};
+  if (!base::nvidia_gpus_here().empty()) {
+    COLL_ASSIGN(report, measure_gpus(spec, given != nullptr ? *given : kernels::cuda::launcher()));
+    if (report.gpus.size() > 1) name_paths(report);
+  }
+  COLL_TRY(context.sink.record(gpu_json(report)));
+  context.sink.phase(context.rank, "finish");
+  return {};
+}
+
+Command gpu_row(uint32_t own) {
+  return {.name = "gpu-test",
+          .kind = CommandKind::task,
+          .arguments = "[-H HOST] [--json]",
+          .scopes = kTask | own,
+          .summary = "copies and loads between a host's GPUs, and with its memory",
+          .description =
+              "One rank copies between every two GPUs of its host by copy engine and by kernels, "
+              "one way and both, between all of them at once, and between each GPU and the memory "
+              "of each NUMA node; loads 8 bytes after 8 from each other GPU; and compares what "
+              "arrived.",
+          .examples = {{"collctl gpu-test --json", "this host"}},
+          .hidden = true,
+          .run = gpu_command};
+}
+
+void add_gpu_options(std::vector<Option>& t, uint32_t own) {
+  using namespace kinds;
+  const Adder add{t, Group::measure, own};
+  add("seconds", seconds("S", 0, 60, "0.008"), to<&GpuTestSpec::seconds>,
+      "how long each figure is measured, at least two copies (gpu-test)");
+}
+
+}  // namespace
+
+std::string GpuTestSpec::to_json() const {
+  return json_of(*this);
+}
+
+Result<GpuTestSpec> GpuTestSpec::from_json(const std::string& text) {
+  auto spec = record_of<GpuTestSpec>(text);
+  if (!spec) return std::move(spec.error()).within("reading the options of gpu-test");
+  return spec;
+}
+
+Result<GpuReport> measure_gpus(const GpuTestSpec& spec, const kernels::cuda::Launcher& launcher) {
+  GpuReport report{.host = base::this_host(), .gpus = {}, .pairs = {}, .legs = {}};
+  const base::HostLoad before = base::host_load();
+  COLL_TRY(GpuBench(spec, launcher, report).run());
+  // Its own cgroup's quota is the host's fault.
+  base::HostLoad after = base::host_load();
+  after.throttled_times = before.throttled_times;
+  report.busy = busy_reason(before, after, 1, after.own_s - before.own_s);
+  return report;
+}
+
+const RankTask kGpuTask{
+    .name = "gpu-test", .run = run_gpu_test, .command = gpu_row, .add_options = add_gpu_options};
+
+Result<int> gpu_command(const ParsedLine& given, Console& console) {
+  COLL_TRY(base::check_knobs());
+  ParsedLine line = given;
+  const bool hosts = line.has("hosts") || line.has("hostfile");
+  if (!line.has("ranks") && !line.has("ranks-per-host"))
+    line.given[hosts ? "ranks-per-host" : "ranks"] = {"1"};
+  COLL_ASSIGN(const LaunchOptions launch, interpret_launch(line));
+  GpuTestSpec spec;
+  COLL_TRY(fill(line, spec));
+  // It opens the GPUs by itself.
+  TaskSpec task{.task = &kGpuTask, .settings = {}, .options = spec.to_json()};
+  task.settings.device_request = DeviceRequest::cpu;
+  LastRecord sink;
+  const JobOutcome outcome = run_task_job(launch, task, sink);
+  if (outcome.error) return *outcome.error;
+  COLL_ASSIGN(const GpuReport report, read_gpu_report(sink.text));
+  const bool wrong =
+      std::ranges::any_of(report.pairs, [](const GpuPair& pair) { return !pair.wrong.empty(); }) ||
+      std::ranges::any_of(report.legs, [](const HostLeg& leg) { return leg.wrong; });
+  console.out(line.has("json") ? sink.text + "\n" : gpu_text(report, size_t(console.out_width())));
+  return wrong ? int(ErrorCode::bad_data) : 0;
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,236 @@
+// The record of gpu-test, its matrices and heat maps.
+#include <algorithm>
+
+#include "base/format.h"
+#include "base/record.h"
+#include "cmd/gpu_test/gpu_test.h"
+#include "cmd/text/heat_map.h"
+#include "cmd/text/provenance.h"
+#include "cmd/text/sizes.h"
+#include "cmd/text/table.h"
+
+namespace collctl::cmd {
+namespace {
+
+constexpr const char* kSchema = "collctl.gpu-test/1";
+constexpr double kMostGBps = 1e9, kMostUs = 1e9;
+constexpr size_t kMostNodes = 1024, kMostDrawn = 4;  // hosts
+
+constexpr FigureWords kFigures[] = {
+    {"write_GBps", "write", "write by copy engine, GB/s", "GB/s"},
+    {"read_GBps", "read", "read by copy engine, GB/s", "GB/s"},
+    {"kernel_write_GBps", "kernel-write", "write by kernel, GB/s", "GB/s"},
+    {"kernel_read_GBps", "kernel-read", "read by kernel, GB/s", "GB/s"},
+    {"both_GBps", "both", "both ways at once by copy engine, sum, GB/s", "GB/s"},
+    {"latency_us", "latency", "load of 8 bytes, us", "us"}};
+static_assert(std::size(kFigures) == kPairFigures);
+
+// Left out when it was not measured.
+void measured(Record& io, const char* key, double& value, double most = kMostGBps) {
+  if (io.has(key, value > 0)) io.field(key, value, 0, most);
+}
+
+}  // namespace
+
+static void fields(Record& io, GpuEnd& end) {
+  io.field("device", end.device, 64);
+  io.field("model", end.model, 256);
+  io.field("numa", end.numa, -1, int(kMostNodes));
+  measured(io, "to_all_GBps", end.to_all);
+  measured(io, "from_all_GBps", end.from_all);
+  measured(io, "sends_GBps", end.sends_of_all);
+  measured(io, "gets_GBps", end.gets_of_all);
+}
+
+static void fields(Record& io, GpuPair& pair) {
+  io.field("from", pair.from, 0, int(kMostGpus));
+  io.field("to", pair.to, 0, int(kMostGpus));
+  io.unless_empty("path", pair.path, size_t{64});
+  io.unless_empty("why", pair.why);
+  for (size_t f = 0; f < kPairFigures; ++f)
+    measured(io, kFigures[f].key, pair.figures[f],
+             PairFigure(f) == PairFigure::latency ? kMostUs : kMostGBps);
+  io.unless_empty("wrong", pair.wrong, 2 * kPairFigures, size_t{64});
+}
+
+static void fields(Record& io, HostLeg& leg) {
+  io.field("gpu", leg.gpu, 0, int(kMostGpus));
+  io.field("node", leg.node, -1, int(kMostNodes));
+  io.field("distance", leg.distance, -1, 1 << 20);
+  io.field("to_GBps", leg.to_GBps, 0, kMostGBps);
+  io.field("from_GBps", leg.from_GBps, 0, kMostGBps);
+  io.field("both_GBps", leg.both_GBps, 0, kMostGBps);
+  io.field("wrong", leg.wrong);
+}
+
+namespace {
+
+std::string cell(double value) {
+  return value > 0 ? four_digits(value) : "-";
+}
+
+// A GPU by its number and address: "0 4b:00.0".
+std::string end_text(const GpuReport& report, int gpu) {
+  return format("{} {}", gpu, report.gpus[size_t(gpu)].device);
+}
+
+std::optional<HeatMap> heat_map(const GpuReport& report, PairFigure figure) {
+  const FigureWords& words = words_of(figure);
+  const size_t count = report.gpus.size();
+  HeatMap map{.title = format("{}: {}", report.host, words.text),
+              .rows_are = figure == PairFigure::latency ? "by" : "from",
+              .columns_are = figure == PairFigure::latency ? "in memory of" : "to",
+              .rows = {},
+              .columns = {},
+              .cells = std::vector<HeatCell>(count * count),
+              .less_is_better = figure == PairFigure::latency};
+  for (size_t g = 0; g < count; ++g) map.rows.push_back(end_text(report, int(g)));
+  map.columns = map.rows;
+  bool any = false;
+  for (const GpuPair& pair : report.pairs) {
+    HeatCell& place = map.cells[size_t(pair.from) * count + size_t(pair.to)];
+    place.value = pair.of(figure);
+    place.kind = pair.path;
+    place.fault = std::ranges::count(pair.wrong, words.name) > 0;
+    any |= place.value > 0;
+    if (!pair.why.empty()) place.word = "host";
+    place.tip = format("{} to {}{}{}: {}", map.rows[size_t(pair.from)],
+                       map.columns[size_t(pair.to)], pair.path.empty() ? "" : ", ", pair.path,
+                       !pair.why.empty()  ? pair.why
+                       : place.value <= 0 ? "not measured"
+                                          : format("{} {}{}", four_digits(place.value), words.unit,
+                                                   place.fault ? ", wrong data" : ""));
+  }
+  return any ? std::optional(map) : std::nullopt;
+}
+
+}  // namespace
+
+const FigureWords& words_of(PairFigure figure) {
+  return kFigures[size_t(figure)];
+}
+
+void fields(Record& io, GpuReport& report) {
+  io.field("host", report.host, 256);
+  io.field("bytes", report.bytes);
+  io.field("gpus", report.gpus, kMostGpus);
+  io.field("pairs", report.pairs, kMostGpus * kMostGpus);
+  io.field("legs", report.legs, kMostGpus * kMostNodes);
+  io.unless_empty("no_kernels", report.no_kernels);
+  io.unless_empty("no_nodes", report.no_nodes);
+  io.unless_empty("busy", report.busy);
+  const int count = int(report.gpus.size());
+  const auto is_pair = [&](const GpuPair& pair) {
+    return pair.from < count && pair.to < count && pair.from != pair.to;
+  };
+  if (!std::ranges::all_of(report.pairs, is_pair)) io.fail("pairs", "two GPUs of the host each");
+  if (!std::ranges::all_of(report.legs, [&](const HostLeg& leg) { return leg.gpu < count; }))
+    io.fail("legs", "a GPU of the host each");
+}
+
+std::string gpu_json(const GpuReport& report) {
+  JsonWriter json;
+  begin_document(json, kSchema);
+  write_fields(json, report);
+  return json.end_object().take();
+}
+
+Result<GpuReport> read_gpu_report(const std::string& json) {
+  COLL_ASSIGN(Record io, Record::read(json));
+  std::string schema;
+  GpuReport report;
+  io.field("schema", schema, 64);
+  if (schema != kSchema) io.fail("schema", kSchema);
+  fields(io, report);
+  COLL_TRY(io.status());
+  return report;
+}
+
+std::optional<Grid> figure_grid(const GpuReport& report, PairFigure figure) {
+  const size_t count = report.gpus.size();
+  Grid grid{.title = words_of(figure).text,
+            .matrix = {.indent = {}, .rows = {.title = "from\\to"}}};
+  for (size_t g = 0; g < count; ++g) {
+    grid.matrix.rows.cells.push_back(std::to_string(g));
+    grid.matrix.columns.push_back({.title = std::to_string(g),
+                                   .unit = "",
+                                   .left = false,
+                                   .cells = std::vector<std::string>(count, "-")});
+  }
+  bool any = false;
+  for (const GpuPair& pair : report.pairs) {
+    const double value = pair.of(figure);
+    any |= value > 0;
+    grid.matrix.columns[size_t(pair.to)].cells[size_t(pair.from)] =
+        pair.why.empty() ? cell(value) : "host";
+  }
+  return any ? std::optional(grid) : std::nullopt;
+}
+
+Table gpu_table(const GpuReport& report) {
+  Table table{.columns = {{.title = "GPU"},
+                          {.title = "device", .left = true},
+                          {.title = "model", .left = true},
+                          {.title = "NUMA"},
+                          {.title = "to all", .unit = "GB/s"},
+                          {.title = "from all", .unit = "GB/s"},
+                          {.title = "sends", .unit = "of all"},
+                          {.title = "gets", .unit = "of all"}},
+              .expendable = {"model", "NUMA"}};
+  for (size_t g = 0; g < report.gpus.size(); ++g) {
+    const GpuEnd& end = report.gpus[g];
+    table.add({std::to_string(g), end.device, end.model, std::to_string(end.numa), cell(end.to_all),
+               cell(end.from_all), cell(end.sends_of_all), cell(end.gets_of_all)});
+  }
+  return table;
+}
+
+Table leg_table(const GpuReport& report) {
+  Table table{.columns = {{.title = "GPU"},
+                          {.title = "memory of", .left = true},
+                          {.title = "to GPU", .unit = "GB/s"},
+                          {.title = "from GPU", .unit = "GB/s"},
+                          {.title = "both", .unit = "sum"},
+                          {.title = "", .left = true}}};
+  for (const HostLeg& leg : report.legs)
+    table.add({std::to_string(leg.gpu), leg.node < 0 ? "the host" : format("node {}", leg.node),
+               cell(leg.to_GBps), cell(leg.from_GBps), cell(leg.both_GBps),
+               leg.wrong ? "WRONG DATA" : ""});
+  return table;
+}
+
+std::string gpu_text(const GpuReport& report, size_t width) {
+  if (report.gpus.empty()) return "no GPU\n";
+  const auto text_of = [&](const Table& table) {
+    return table_text(table.columns, table.expendable, width, "") + "\n";
+  };
+  std::string text = text_of(gpu_table(report));
+  for (size_t f = 0; f < kPairFigures; ++f)
+    if (const auto grid = figure_grid(report, PairFigure(f)))
+      text += grid->title + "\n" + matrix_text(grid->matrix, width) + "\n";
+  text += text_of(leg_table(report));
+  for (const GpuPair& pair : report.pairs) {
+    for (const std::string& figure : pair.wrong)
+      text += format("WRONG DATA: {} -> {}, {}\n", pair.from, pair.to, figure);
+    if (!pair.why.empty() && pair.from < pair.to)
+      text += format("{} - {} by host memory: {}\n", pair.from, pair.to, pair.why);
+  }
+  if (report.gpus.size() == 1) text += "one GPU: there is no pair\n";
+  for (const std::string* why : {&report.no_kernels, &report.no_nodes})
+    if (!why->empty()) text += *why + "\n";
+  return text;
+}
+
+std::string gpus_svg(std::span<const GpuReport> reports) {
+  std::vector<HeatMap> maps;
+  size_t drawn = 0;
+  for (const GpuReport& report : reports) {
+    const size_t before = maps.size();
+    for (size_t f = 0; f < kPairFigures && drawn < kMostDrawn; ++f)
+      if (auto map = heat_map(report, PairFigure(f))) maps.push_back(std::move(*map));
+    drawn += maps.size() > before ? 1 : 0;
+  }
+  return maps.empty() ? "" : heat_map_svg("Between GPUs of a host", maps);
+}
+
+}  // namespace collctl::cmd
