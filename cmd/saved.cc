@@ -65,7 +65,7 @@ Status fill_doctor(Saved& saved) {
 
 Status fill_check(Saved& saved) {
   COLL_ASSIGN(const CheckReport report, read_check(saved.document.judged));
-  COLL_ASSIGN(const std::string picture, machine_picture(report));
+  COLL_ASSIGN(const std::string picture, more_pictures(report));
   saved.paths = report.paths;
   saved.document = check_document(report, saved.document.json);
   saved.document.more_svg = picture;

@@ -20,6 +20,7 @@
 #include "cmd/doctor/expect.h"
 #include "cmd/document/document.h"
 #include "cmd/document/judgement.h"
+#include "cmd/gpu_test/gpu_test.h"
 #include "cmd/job/job.h"
 #include "cmd/judge/bench.h"
 #include "cmd/judge/busy.h"
@@ -83,8 +84,12 @@ struct CheckFound {
   std::vector<BenchReport> measured;  // by collectives, for --save-baseline
   std::vector<Culprit> doubtful;      // links that the doctor could not use: pairs decides
   PathMatrix paths;                   // between NICs
+  std::vector<GpuReport> gpus;        // of hosts that have any
   BusyHosts busy;                     // of the suite that runs
 };
+
+// Reason of a pass that says that a host has nothing that the suite looks at.
+inline constexpr const char* kNothingThere = "nothing";
 
 // Shared by the suites while they run.
 struct CheckRun : CheckFound {
@@ -101,6 +106,7 @@ struct CheckRun : CheckFound {
   std::optional<Error> interrupted;       // by a signal: nothing more is begun
   Tally tally;                            // of the suite that runs
   std::optional<Deadline> until;          // of it, by --budget
+  std::string nothing_there;              // why it has nothing to look at on any host
 
   std::vector<Host> fit() const;  // hosts that are still in
   LaunchOptions launch_of(const std::vector<Host>& some) const;
@@ -126,6 +132,7 @@ std::span<const Suite> suites();
 Status check_doctor(CheckRun& run);
 Status check_inventory(CheckRun& run);
 Status check_node(CheckRun& run);
+Status check_gpus(CheckRun& run);
 Status check_pairs(CheckRun& run);
 Status tally_paths(const std::vector<Host>& hosts, const RailsReport& report, Tally& tally);
 Status check_cluster(CheckRun& run);
@@ -168,6 +175,7 @@ struct CheckReport {
   std::vector<Culprit> culprits;
   double seconds = 0;
   PathMatrix paths = {};
+  std::vector<GpuReport> gpus = {};
   std::string machine = {};  // that most hosts have, as a topology file; empty: not known
   int round = 0;             // of a soak, from 1
   std::string began = {};    // that round
@@ -212,9 +220,9 @@ EvidenceList evidence_of(const CheckReport& report);
 std::string check_json(const CheckReport& report, const Verdict& verdict);
 // And back. Suites that this version does not have are left out.
 Result<CheckReport> read_check(const Judgement& judged);
-// The machine that most hosts have, as a picture; empty where it is not known. Error usage: it is
-// no topology.
-Result<std::string> machine_picture(const CheckReport& report);
+// Heat maps of the GPUs, and the machine that most hosts have as a picture; empty where neither is
+// known. Error usage: it is no topology.
+Result<std::string> more_pictures(const CheckReport& report);
 // `json`: of check_json(). Without the picture of the machine.
 Document check_document(const CheckReport& report, std::string json);
 // A line for each culprit that is a host or on one: scontrol update nodename=... state=drain.

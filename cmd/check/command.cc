@@ -222,6 +222,8 @@ CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
         leave_out(run, result, SuiteEnd::broke, "the check was ended by a signal");
       else
         run_suite(run, result, until(suite));
+      if (result.end == SuiteEnd::not_asked && asked.only.contains(suite.name))
+        leave_out(run, result, SuiteEnd::no_hosts, result.why);
     }
     report.suites.push_back(std::move(result));
   }
@@ -232,6 +234,7 @@ CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
   report.findings = run.findings;
   report.culprits = run.culprits;
   report.paths = run.paths;
+  report.gpus = run.gpus;
   report.machine = run.machine;
   report.seconds = elapsed();
   return report;
@@ -265,6 +268,7 @@ class SoakRun {
     CheckReport report =
         total.report(stopped ? format("ended by {}", signal_name(stopped->signal)) : "");
     report.paths = run_.paths;  // of the last round
+    report.gpus = run_.gpus;
     report.machine = run_.machine;
     append(check_json(report, Verdict(report.findings, std::nullopt)));
     return report;
@@ -374,7 +378,7 @@ Result<int> checked(const ParsedLine& line, Console& console) {
     if (run.options.soak_s == 0 || file.format != Format::jsonl) files.push_back(file);
   Status written = soak.take_status();
   if (written.ok() && !files.empty()) {
-    COLL_ASSIGN(document.more_svg, machine_picture(report));
+    COLL_ASSIGN(document.more_svg, more_pictures(report));
     written = write_documents(files, document);
   }
   if (written.ok() && !output.save_baseline.empty()) {

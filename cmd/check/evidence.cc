@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "cmd/check/check.h"
+#include "cmd/judge/blame.h"
 #include "cmd/text/hosts.h"
 #include "cmd/text/sizes.h"
 #include "cmd/topo/parts.h"
@@ -28,6 +29,8 @@ constexpr FigureRow kFigures[] = {
     {"node/GPU memory", "copies in GPU memory", "the median of alike GPUs"},
     {"node/to device", "copies to GPUs", "the median of alike GPUs"},
     {"node/from device", "copies from GPUs", "the median of alike GPUs"},
+    {"gpus/write", "copies between GPUs", "what is usual of alike pairs"},
+    {"gpus/latency", "loads between GPUs", "what is usual of alike pairs"},
     {"node/allreduce", "all-reduce inside a host", "the median of alike hosts", true},
 };
 
@@ -41,8 +44,7 @@ std::string figure_text(double value, const std::string& unit) {
 }
 
 std::string ends_text(const Subject& at) {
-  const std::string name =
-      at.peer.named() ? format("{} -> {}", at.host, at.peer) : subject_name(at);
+  const std::string name = at.peer.named() ? Suspect{at, Way::out}.name() : subject_name(at);
   return name.empty() ? "" : format(" ({})", name);
 }
 
@@ -100,6 +102,14 @@ void add_figures(const CheckReport& report, const FigureRow& row, EvidenceList& 
   else if (!basis.empty())
     against.push_back(basis);
   list.push_back({row.words, found, joined(against)});
+}
+
+void add_lone_gpus(const CheckReport& report, EvidenceList& list) {
+  std::vector<std::string> hosts;
+  for (const GpuReport& host : report.gpus)
+    if (host.gpus.size() == 1) hosts.push_back(host.host.name);
+  if (!hosts.empty())
+    list.push_back({"pairs of GPUs", format("none on {}: one GPU", folded_hosts(hosts)), ""});
 }
 
 void add_paths(const CheckReport& report, EvidenceList& list) {
@@ -177,6 +187,7 @@ EvidenceList evidence_of(const CheckReport& report) {
   EvidenceList list;
   add_facts(report, list);
   for (const FigureRow& row : kFigures) add_figures(report, row, list);
+  add_lone_gpus(report, list);
   add_paths(report, list);
   add_cluster(report, list);
   add_counters(report, list);

@@ -12,7 +12,7 @@ namespace collctl::cmd {
 namespace {
 
 constexpr size_t kMostFloors = 1000, kMostFile = 1 << 20;
-constexpr const char* kWhats[] = {"gpu_copy", "to_gpu", "from_gpu", "allreduce"};
+constexpr const char* kWhats[] = {"gpu_copy", "to_gpu", "from_gpu", "peer_read", "allreduce"};
 
 // Whole words at the end of the board's name; behind them anything where a * ends them. A part of a
 // board (MIG) is none.
@@ -37,7 +37,7 @@ static void fields(base::Record& io, Floor& floor) {
   io.field("date", floor.date, 20);
   if (floor.gpu.empty()) io.fail("gpu", "a part of a board's name");
   if (std::ranges::find(kWhats, floor.what) == std::end(kWhats))
-    io.fail("what", "gpu_copy, to_gpu, from_gpu or allreduce");
+    io.fail("what", "gpu_copy, to_gpu, from_gpu, peer_read or allreduce");
   if ((floor.what == "allreduce") != (floor.gpus != 0))
     io.fail("gpus", "a number of GPUs for allreduce, and for nothing else");
 }

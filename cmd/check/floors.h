@@ -13,9 +13,11 @@ extern const char kShippedFloors[];  // floors.json
 inline constexpr char kFloorsSchema[] = "collctl.floors/1";
 
 struct Floor {
-  std::string gpu;   // the end of the board's name, as its driver calls it; A100-SXM4*: its begin
-  std::string what;  // gpu_copy (read and written), to_gpu, from_gpu; allreduce: bus bandwidth
-  int gpus = 0;      // of an allreduce among all GPUs of a host
+  std::string gpu;  // the end of the board's name, as its driver calls it; A100-SXM4*: its begin
+  // gpu_copy (read and written), to_gpu, from_gpu; peer_read: of a GPU joined by NVLink, by copy
+  // engine; allreduce: bus bandwidth
+  std::string what;
+  int gpus = 0;  // of an allreduce among all GPUs of a host
   double GBps = 0;
   std::string source, date;  // "2026-05"
   // "at least 48 GB/s (Azure NHC ..., 2026-05)"

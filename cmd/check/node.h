@@ -36,7 +36,11 @@ std::string far_below(const BenchRow& row);
 inline constexpr size_t kMostNodeReport = 64 << 20;
 inline constexpr const char* kBelowFloor = "below-floor";  // reason of a finding
 
-enum class NodeJobKind : uint8_t { collective, window, memory };
+enum class NodeJobKind : uint8_t { collective, window, memory, gpus };
+// Whether one rank of a host does it, however many slots that has.
+constexpr bool is_one_rank(NodeJobKind kind) {
+  return kind == NodeJobKind::memory || kind == NodeJobKind::gpus;
+}
 
 // One host, one run of a command.
 struct NodeJob {
@@ -84,7 +88,9 @@ struct NodeResult {
   }
 };
 
-// `job` is over.
+// Why a run left no report that can be read.
+Error no_report(const NodeJob& job);
+// `job` is over, and not of the kind gpus: the suite of that name judges its own.
 NodeResult judge_job(const NodeJob& job);
 
 }  // namespace collctl::cmd

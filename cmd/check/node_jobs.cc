@@ -19,7 +19,7 @@ constexpr size_t kAtOnce = 16;        // of them at the same time
 constexpr double kSlackSeconds = 30;  // beyond what its own deadlines allow
 
 std::vector<std::string> argv_of(const CheckRun& run, const NodeJob& job) {
-  constexpr uint32_t kScopes[] = {kBench, kTimedTask, kTask};  // by kind
+  constexpr uint32_t kScopes[] = {kBench, kTimedTask, kTask, kTask};  // by kind
   std::vector<std::string> argv = {base::kSelfPath};
   const bool remote = !run.launch.hosts.hosts.empty();
   if (remote) argv.insert(argv.end(), {"run", "--hostfile", "-"});
@@ -30,10 +30,10 @@ std::vector<std::string> argv_of(const CheckRun& run, const NodeJob& job) {
         (option->group == Group::launch || option->group == Group::hosts || name == "device" ||
          name == "integrity") &&
         name != "hosts" && name != "hostfile" && name != "ranks" && name != "allow-missing" &&
-        name != "timeout" && (name != "ranks-per-host" || job.kind != NodeJobKind::memory))
+        name != "timeout" && (name != "ranks-per-host" || !is_one_rank(job.kind)))
       for (const std::string& value : values)
         argv.push_back(takes_value(*option) ? "--" + name + "=" + value : "--" + name);
-  if (remote && job.kind == NodeJobKind::memory) argv.push_back("--ranks-per-host=1");
+  if (remote && is_one_rank(job.kind)) argv.push_back("--ranks-per-host=1");
   argv.insert(argv.end(), job.words.begin() + 1, job.words.end());
   argv.insert(argv.end(), {"--json", "--quiet", "--color=never"});
   return argv;

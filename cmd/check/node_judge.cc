@@ -11,6 +11,16 @@
 #include "cmd/text/sizes.h"
 
 namespace collctl::cmd {
+
+Error no_report(const NodeJob& job) {
+  if (auto failure = read_failure(job.output)) return std::move(*failure);
+  const bool known = job.exit_code > 0 && job.exit_code <= int(ErrorCode::defect);
+  const std::string last = job.errors.substr(0, job.errors.find('\n'));
+  return {known ? ErrorCode(job.exit_code) : ErrorCode::failed,
+          format("it ended with exit code {} and no report{}", job.exit_code,
+                 last.empty() ? "" : ": " + last)};
+}
+
 namespace {
 
 // The run left no report, or its machine has no such way between ranks.
@@ -21,16 +31,6 @@ void judge_error(const NodeJob& job, const Error& error, Finding& all) {
   } else {
     all.fail(error.code, format("{}: {}: {}", job.host, job.name, error.message), error.hint);
   }
-}
-
-// Why a run left no report that can be read.
-Error no_report(const NodeJob& job) {
-  if (auto failure = read_failure(job.output)) return std::move(*failure);
-  const bool known = job.exit_code > 0 && job.exit_code <= int(ErrorCode::defect);
-  const std::string last = job.errors.substr(0, job.errors.find('\n'));
-  return {known ? ErrorCode(job.exit_code) : ErrorCode::failed,
-          format("it ended with exit code {} and no report{}", job.exit_code,
-                 last.empty() ? "" : ": " + last)};
 }
 
 // "2 of 2 links between its GPUs go via SHM: ..."

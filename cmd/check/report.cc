@@ -48,6 +48,7 @@ const char* level_word(CheckLevel level) {
 }
 
 constexpr size_t kMostMachine = size_t(1) << 20;  // bytes of a topology file
+constexpr size_t kMostGpuHosts = 1 << 16;         // with GPUs
 constexpr size_t kMostCause = 60;                 // characters of a cause in short
 
 bool of_suite(const Finding& finding, const Suite& suite) {
@@ -79,6 +80,38 @@ bool is_node_name(const std::string& host) {
              std::string::npos;
 }
 
+// The matrices of one host, that with the slowest pair; without -v only what a GPU writes to the
+// others, or where none has another, the host's memory.
+void add_gpus(const CheckReport& report, Document& document) {
+  const GpuReport* shown = nullptr;
+  double least = 0;
+  for (const GpuReport& host : report.gpus)
+    for (const GpuPair& pair : host.pairs)
+      if (const double value = pair.of(PairFigure::write);
+          value > 0 && (shown == nullptr || value < least))
+        shown = &host, least = value;
+  const bool pairs = shown != nullptr;
+  if (!pairs && !report.gpus.empty()) shown = &report.gpus.front();
+  if (shown == nullptr) return;
+  const std::string whose =
+      report.gpus.size() == 1 ? shown->host.name
+      : pairs
+          ? format("{}, which has the slowest pair of {} hosts", shown->host, report.gpus.size())
+          : format("{}, one of {} hosts", shown->host, report.gpus.size());
+  for (size_t f = 0; f < kPairFigures; ++f) {
+    auto grid = figure_grid(*shown, PairFigure(f));
+    if (!grid) continue;
+    grid->title = format("between the GPUs of {}: {}", whose, grid->title);
+    document.parts.push_back(
+        {std::move(*grid), PairFigure(f) == PairFigure::write ? Shown::always : Shown::whole});
+  }
+  const Shown legs = pairs ? Shown::whole : Shown::always;
+  if (pairs) document.parts.push_back({gpu_table(*shown), legs});
+  document.parts.push_back(
+      {Facts{{format("GPUs of {} and the memory of its NUMA nodes:", whose)}}, legs});
+  document.parts.push_back({leg_table(*shown), legs});
+}
+
 }  // namespace
 
 std::string suite_word(const CheckReport& report, const SuiteResult& result, const Host& host) {
@@ -93,6 +126,7 @@ std::string suite_word(const CheckReport& report, const SuiteResult& result, con
     if (finding.status == FindingStatus::fail) return "FAIL";
     if (finding.status == FindingStatus::not_tested && finding.at.kind == SubjectKind::host)
       return "left out";
+    if (finding.reason == kNothingThere) return "-";
     warn |= finding.status == FindingStatus::warn;
   }
   if (const auto at = report.out.find(host);
@@ -169,6 +203,7 @@ std::string check_json(const CheckReport& report, const Verdict& verdict) {
   Record io(json);
   if (report.soak) io.field("soak", described(*report.soak));
   if (!report.paths.ends.empty()) io.field("paths", described(report.paths));
+  if (!report.gpus.empty()) io.field("gpus", described(report.gpus));
   if (!report.machine.empty()) json.field("machine", report.machine);
   write_checks(json, report.findings, report.culprits);
   return judged_json(json, verdict);
@@ -206,6 +241,7 @@ Result<CheckReport> read_check(const Judgement& judged) {
   if (io.has("began", true)) io.field("began", report.began);
   if (io.has("soak", true)) io.field("soak", report.soak.emplace());
   if (io.has("paths", true)) io.field("paths", report.paths);
+  if (io.has("gpus", true)) io.field("gpus", report.gpus, kMostGpuHosts);
   if (io.has("machine", true)) io.field("machine", report.machine, kMostMachine);
   COLL_TRY(io.status());
   report.findings = judged.checks;
@@ -213,11 +249,12 @@ Result<CheckReport> read_check(const Judgement& judged) {
   return report;
 }
 
-Result<std::string> machine_picture(const CheckReport& report) {
-  if (report.machine.empty()) return std::string();
+Result<std::string> more_pictures(const CheckReport& report) {
+  const std::string gpus = gpus_svg(report.gpus);
+  if (report.machine.empty()) return gpus;
   COLL_ASSIGN(topology::Document file, topology::read_xml(report.machine, "machine"));
   COLL_ASSIGN(const TopoView view, view_of(std::move(file.system), "machine", {}));
-  return topo_svg(view, nullptr);
+  return gpus + topo_svg(view, nullptr);
 }
 
 Document check_document(const CheckReport& report, std::string json) {
@@ -236,6 +273,7 @@ Document check_document(const CheckReport& report, std::string json) {
   }
   document.parts.push_back({std::move(table)});
   document.parts.push_back({evidence_of(report)});
+  add_gpus(report, document);
   Facts again, not_run;
   NamesBy<std::string> left_out;  // suites by why
   for (const SuiteResult& result : report.suites) {

@@ -10,11 +10,17 @@ namespace {
 
 void measure(CheckRun& run, SuiteResult& result) {
   run.tally = {};
+  run.nothing_there.clear();
   result.why.clear();
   const Status done = result.suite->run(run);
   result.planned = run.tally.planned();
   result.measured = run.tally.done();
   result.end = SuiteEnd::done;
+  if (done.ok() && result.planned == 0 && !run.nothing_there.empty()) {
+    result.end = SuiteEnd::not_asked;
+    result.why = run.nothing_there;
+    return;
+  }
   if (done.ok()) {
     for (Finding& finding : run.tally.missing(result.suite->name, run.out)) {
       result.end = SuiteEnd::partly;

@@ -62,6 +62,7 @@ CheckReport condensed(const CheckReport& round) {
   CheckReport kept = round;
   kept.findings.clear();
   kept.paths = {};
+  kept.gpus.clear();
   kept.machine.clear();
   std::vector<Finding> worst;
   for (const Finding& finding : round.findings) {

@@ -25,6 +25,10 @@ double node_seconds(int hosts, CheckLevel level) {
   const int turns = (hosts + 15) / 16;
   return each * turns;
 }
+// Likewise; of eight GPUs, with what is measured again. A host without any says so at once.
+double gpu_seconds(int hosts, CheckLevel level) {
+  return (level == CheckLevel::full ? 25 : 10) * ((hosts + 15) / 16);
+}
 // Rounds of a tournament, of many hosts of a design whose rounds grow with the logarithm; and some
 // more for suspects.
 double pair_seconds(int hosts, CheckLevel level) {
@@ -47,6 +51,10 @@ constexpr Suite kSuites[] = {
      "collectives inside each host by every way and protocol, every element checked; windows; "
      "memory of host and GPUs, and copies between them",
      "ranks on the host", node_seconds, check_node, true},
+    {"gpus", CheckLevel::standard, 1,
+     "every GPU to every other of its host by copy engine and kernels, one way, both, all at once; "
+     "latency; host memory by NUMA node",
+     "a GPU on the host, else it is left out", gpu_seconds, check_gpus, true},
     {"pairs", CheckLevel::quick, 2, "every NIC to every NIC; who is at fault where paths are bad",
      "a network between the hosts", pair_seconds, check_pairs, true},
     {"cluster", CheckLevel::quick, 2, "collectives over all fit hosts with every element checked",
@@ -219,8 +227,8 @@ void add_check_options(std::vector<Option>& t) {
                   "HOST.json each: how GPUs, NICs, PCI links and the host are set and what they "
                   "counted, for whoever is asked for help. DIR is made when it is missing.");
   add("floors", file(), "least speeds of boards, before our own",
-      "JSON as cmd/check/floors.json: GPU board, what (gpu_copy, to_gpu, from_gpu; allreduce of so "
-      "many gpus), GBps, source, date. The first that fits a board counts.");
+      "JSON as cmd/check/floors.json: GPU board, what (gpu_copy, to_gpu, from_gpu, peer_read; "
+      "allreduce of so many gpus), GBps, source, date. The first that fits a board counts.");
   add("soak", seconds("TIME", 1, 31622400), to<&CheckOptions::soak_s>,
       "the suites again and again for 90s, 15m, 2h, ... (check)",
       "A round that has begun goes on to its end. What fails in any round fails, with the number "

@@ -19,9 +19,9 @@ using transport::PinnedMemory;
 
 namespace {
 
-constexpr uint64_t kPage = 4096;              // the patterns of two GPUs are this far apart
-constexpr uint64_t kLeastBytes = 16 * kPage;  // of a copy
-constexpr int kMostComparers = 4;             // threads
+constexpr uint64_t kPatternStep = 4096;             // the patterns of two GPUs are this far apart
+constexpr uint64_t kLeastCopy = 16 * kPatternStep;  // of a copy
+constexpr int kMostComparers = 4;                   // threads
 
 // A chain in a GPU's memory: each place holds the address of the next, far from it.
 constexpr uint64_t kChainBytes = uint64_t{2} << 20, kChainStep = 128;
@@ -35,7 +35,7 @@ uint64_t address_in(const DeviceMemory& chain, uint64_t place) {
   return uint64_t(reinterpret_cast<uintptr_t>(chain.data() + place * kChainStep));
 }
 
-base::Deadline soon() {
+base::Deadline gpu_deadline() {
   return base::Deadline::after_seconds(kGpuTimeout);
 }
 
@@ -56,7 +56,7 @@ bool same_bytes(const uint8_t* a, const uint8_t* b, uint64_t bytes) {
 }
 
 const uint8_t* GpuBench::sent_by(int gpu) const {
-  return pattern_.data() + uint64_t(gpu) * kPage;
+  return pattern_.data() + uint64_t(gpu) * kPatternStep;
 }
 
 GpuPair& GpuBench::other_way(const GpuPair& pair) {
@@ -98,18 +98,18 @@ Status GpuBench::choose_bytes() {
     const uint64_t most = gpu.device->free_bytes() / kPartOfGpu / uint64_t(count() + 1);
     if (most < bytes) bytes = most, short_of = gpu.device->text();
   }
-  if (bytes < kLeastBytes)
+  if (bytes < kLeastCopy)
     return Error(ErrorCode::unavailable,
                  format("{} has too little free memory to measure copies", short_of),
                  "nvidia-smi and free -m show who has it");
-  report_.bytes = bytes / kPage * kPage;
+  report_.bytes = bytes / kPatternStep * kPatternStep;
   return {};
 }
 
 Status GpuBench::fill() {
   const uint64_t bytes = report_.bytes;
   const DevicePointer& first = gpus_[0].device;
-  COLL_ASSIGN(pattern_, PinnedMemory::make(first, bytes + uint64_t(count()) * kPage));
+  COLL_ASSIGN(pattern_, PinnedMemory::make(first, bytes + uint64_t(count()) * kPatternStep));
   COLL_ASSIGN(back_, PinnedMemory::make(first, std::max(bytes, kChainBytes)));
   auto* words = reinterpret_cast<uint64_t*>(pattern_.data());
   uint64_t word = 0x9e3779b97f4a7c15;
@@ -128,7 +128,7 @@ Status GpuBench::fill() {
     }
     COLL_TRY(gpu.stream.copy(gpu.source.data(), sent_by(g), bytes));
     COLL_TRY(gpu.stream.copy(gpu.chain.data(), back_.data(), kChainBytes));
-    COLL_TRY(gpu.stream.synchronize(soon()));
+    COLL_TRY(gpu.stream.synchronize(gpu_deadline()));
   }
   return {};
 }
@@ -184,13 +184,13 @@ Lane GpuBench::kernel_lane(const GpuPair& pair, const BenchGpu& by) {
 
 Status GpuBench::clear(const GpuPair& pair) {
   COLL_TRY(to(pair).stream.fill(place(pair), 0, report_.bytes));
-  return to(pair).stream.synchronize(soon());
+  return to(pair).stream.synchronize(gpu_deadline());
 }
 
 Status GpuBench::compare(GpuPair& pair, PairFigure figure) {
   const DeviceStream& stream = to(pair).stream;
   COLL_TRY(stream.copy(back_.data(), place(pair), report_.bytes));
-  COLL_TRY(stream.synchronize(soon()));
+  COLL_TRY(stream.synchronize(gpu_deadline()));
   if (!same_bytes(back_.data(), sent_by(pair.from), report_.bytes))
     pair.wrong.emplace_back(words_of(figure).name);
   return {};
@@ -240,7 +240,7 @@ Status GpuBench::measure_latency(GpuPair& pair) {
   COLL_TRY(begin.record(gpu.stream.get()));
   COLL_TRY(chase(kChainSteps));
   COLL_TRY(end.record(gpu.stream.get()));
-  COLL_TRY(gpu.stream.synchronize(soon()));
+  COLL_TRY(gpu.stream.synchronize(gpu_deadline()));
   COLL_ASSIGN(const double us, end.us_since(begin));
   pair.figures[size_t(PairFigure::latency)] = us / kChainSteps;
   uint64_t place = 0;

@@ -13,12 +13,13 @@ using transport::DeviceEvent;
 constexpr int kMostCopies = 1000;
 constexpr size_t kLanesOfCopy = 8;  // so many are queued while one copy holds them back
 
-struct Times {
+struct LaneTimes {
   std::vector<DeviceEvent> begin, end;
 };
 
 // Microseconds of each lane.
-Result<std::vector<double>> timed(const std::vector<Lane>& lanes, const Times& times, int count) {
+Result<std::vector<double>> timed_lanes(const std::vector<Lane>& lanes, const LaneTimes& times,
+                                        int count) {
   const Lane& first = lanes[0];
   for (size_t i = 0; i < 1 + lanes.size() / kLanesOfCopy; ++i) COLL_TRY(first.copy());
   COLL_ASSIGN(const DeviceEvent gate, DeviceEvent::make(*first.device, false));
@@ -46,16 +47,16 @@ Result<std::vector<double>> timed(const std::vector<Lane>& lanes, const Times& t
 }  // namespace
 
 Result<std::vector<double>> race(const std::vector<Lane>& lanes, uint64_t bytes, double seconds) {
-  Times times;
+  LaneTimes times;
   for (const Lane& lane : lanes)
     for (auto* list : {&times.begin, &times.end}) {
       COLL_ASSIGN(DeviceEvent event, DeviceEvent::make(*lane.device, true));
       list->push_back(std::move(event));
     }
-  COLL_ASSIGN(const std::vector<double> once, timed(lanes, times, 1));
+  COLL_ASSIGN(const std::vector<double> once, timed_lanes(lanes, times, 1));
   const double slowest_us = *std::max_element(once.begin(), once.end());
   const int count = int(std::clamp(seconds * 1e6 / slowest_us, 2.0, double(kMostCopies)));
-  COLL_ASSIGN(std::vector<double> figures, timed(lanes, times, count));
+  COLL_ASSIGN(std::vector<double> figures, timed_lanes(lanes, times, count));
   for (double& us : figures) us = double(bytes) * count / us / 1e3;
   return figures;
 }

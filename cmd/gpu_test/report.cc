@@ -12,21 +12,21 @@
 namespace collctl::cmd {
 namespace {
 
-constexpr const char* kSchema = "collctl.gpu-test/1";
-constexpr double kMostGBps = 1e9, kMostUs = 1e9;
-constexpr size_t kMostNodes = 1024, kMostDrawn = 4;  // hosts
+constexpr const char* kGpuSchema = "collctl.gpu-test/1";
+constexpr double kMostFigureGBps = 1e9, kMostFigureUs = 1e9;
+constexpr size_t kMostLegNodes = 1024, kMostMappedHosts = 4;  // hosts
 
-constexpr FigureWords kFigures[] = {
+constexpr FigureWords kFigureWords[] = {
     {"write_GBps", "write", "write by copy engine, GB/s", "GB/s"},
     {"read_GBps", "read", "read by copy engine, GB/s", "GB/s"},
     {"kernel_write_GBps", "kernel-write", "write by kernel, GB/s", "GB/s"},
     {"kernel_read_GBps", "kernel-read", "read by kernel, GB/s", "GB/s"},
     {"both_GBps", "both", "both ways at once by copy engine, sum, GB/s", "GB/s"},
     {"latency_us", "latency", "load of 8 bytes, us", "us"}};
-static_assert(std::size(kFigures) == kPairFigures);
+static_assert(std::size(kFigureWords) == kPairFigures);
 
 // Left out when it was not measured.
-void measured(Record& io, const char* key, double& value, double most = kMostGBps) {
+void figure_field(Record& io, const char* key, double& value, double most = kMostFigureGBps) {
   if (io.has(key, value > 0)) io.field(key, value, 0, most);
 }
 
@@ -35,11 +35,11 @@ void measured(Record& io, const char* key, double& value, double most = kMostGBp
 static void fields(Record& io, GpuEnd& end) {
   io.field("device", end.device, 64);
   io.field("model", end.model, 256);
-  io.field("numa", end.numa, -1, int(kMostNodes));
-  measured(io, "to_all_GBps", end.to_all);
-  measured(io, "from_all_GBps", end.from_all);
-  measured(io, "sends_GBps", end.sends_of_all);
-  measured(io, "gets_GBps", end.gets_of_all);
+  io.field("numa", end.numa, -1, int(kMostLegNodes));
+  figure_field(io, "to_all_GBps", end.to_all);
+  figure_field(io, "from_all_GBps", end.from_all);
+  figure_field(io, "sends_GBps", end.sends_of_all);
+  figure_field(io, "gets_GBps", end.gets_of_all);
 }
 
 static void fields(Record& io, GpuPair& pair) {
@@ -48,33 +48,33 @@ static void fields(Record& io, GpuPair& pair) {
   io.unless_empty("path", pair.path, size_t{64});
   io.unless_empty("why", pair.why);
   for (size_t f = 0; f < kPairFigures; ++f)
-    measured(io, kFigures[f].key, pair.figures[f],
-             PairFigure(f) == PairFigure::latency ? kMostUs : kMostGBps);
+    figure_field(io, kFigureWords[f].key, pair.figures[f],
+                 PairFigure(f) == PairFigure::latency ? kMostFigureUs : kMostFigureGBps);
   io.unless_empty("wrong", pair.wrong, 2 * kPairFigures, size_t{64});
 }
 
 static void fields(Record& io, HostLeg& leg) {
   io.field("gpu", leg.gpu, 0, int(kMostGpus));
-  io.field("node", leg.node, -1, int(kMostNodes));
+  io.field("node", leg.node, -1, int(kMostLegNodes));
   io.field("distance", leg.distance, -1, 1 << 20);
-  io.field("to_GBps", leg.to_GBps, 0, kMostGBps);
-  io.field("from_GBps", leg.from_GBps, 0, kMostGBps);
-  io.field("both_GBps", leg.both_GBps, 0, kMostGBps);
+  io.field("to_GBps", leg.to_GBps, 0, kMostFigureGBps);
+  io.field("from_GBps", leg.from_GBps, 0, kMostFigureGBps);
+  io.field("both_GBps", leg.both_GBps, 0, kMostFigureGBps);
   io.field("wrong", leg.wrong);
 }
 
 namespace {
 
-std::string cell(double value) {
+std::string figure_cell(double value) {
   return value > 0 ? four_digits(value) : "-";
 }
 
 // A GPU by its number and address: "0 4b:00.0".
-std::string end_text(const GpuReport& report, int gpu) {
+std::string gpu_end_text(const GpuReport& report, int gpu) {
   return format("{} {}", gpu, report.gpus[size_t(gpu)].device);
 }
 
-std::optional<HeatMap> heat_map(const GpuReport& report, PairFigure figure) {
+std::optional<HeatMap> figure_map(const GpuReport& report, PairFigure figure) {
   const FigureWords& words = words_of(figure);
   const size_t count = report.gpus.size();
   HeatMap map{.title = format("{}: {}", report.host, words.text),
@@ -84,7 +84,7 @@ std::optional<HeatMap> heat_map(const GpuReport& report, PairFigure figure) {
               .columns = {},
               .cells = std::vector<HeatCell>(count * count),
               .less_is_better = figure == PairFigure::latency};
-  for (size_t g = 0; g < count; ++g) map.rows.push_back(end_text(report, int(g)));
+  for (size_t g = 0; g < count; ++g) map.rows.push_back(gpu_end_text(report, int(g)));
   map.columns = map.rows;
   bool any = false;
   for (const GpuPair& pair : report.pairs) {
@@ -107,7 +107,7 @@ std::optional<HeatMap> heat_map(const GpuReport& report, PairFigure figure) {
 }  // namespace
 
 const FigureWords& words_of(PairFigure figure) {
-  return kFigures[size_t(figure)];
+  return kFigureWords[size_t(figure)];
 }
 
 void fields(Record& io, GpuReport& report) {
@@ -115,7 +115,7 @@ void fields(Record& io, GpuReport& report) {
   io.field("bytes", report.bytes);
   io.field("gpus", report.gpus, kMostGpus);
   io.field("pairs", report.pairs, kMostGpus * kMostGpus);
-  io.field("legs", report.legs, kMostGpus * kMostNodes);
+  io.field("legs", report.legs, kMostGpus * kMostLegNodes);
   io.unless_empty("no_kernels", report.no_kernels);
   io.unless_empty("no_nodes", report.no_nodes);
   io.unless_empty("busy", report.busy);
@@ -130,20 +130,23 @@ void fields(Record& io, GpuReport& report) {
 
 std::string gpu_json(const GpuReport& report) {
   JsonWriter json;
-  begin_document(json, kSchema);
-  write_fields(json, report);
+  begin_document(json, kGpuSchema);
+  Record io(json);
+  std::vector<GpuReport> hosts{report};
+  io.field("hosts", hosts);
   return json.end_object().take();
 }
 
 Result<GpuReport> read_gpu_report(const std::string& json) {
   COLL_ASSIGN(Record io, Record::read(json));
   std::string schema;
-  GpuReport report;
+  std::vector<GpuReport> hosts;
   io.field("schema", schema, 64);
-  if (schema != kSchema) io.fail("schema", kSchema);
-  fields(io, report);
+  if (schema != kGpuSchema) io.fail("schema", kGpuSchema);
+  io.field("hosts", hosts, 1);
+  if (hosts.size() != 1) io.fail("hosts", "one");
   COLL_TRY(io.status());
-  return report;
+  return std::move(hosts[0]);
 }
 
 std::optional<Grid> figure_grid(const GpuReport& report, PairFigure figure) {
@@ -162,7 +165,7 @@ std::optional<Grid> figure_grid(const GpuReport& report, PairFigure figure) {
     const double value = pair.of(figure);
     any |= value > 0;
     grid.matrix.columns[size_t(pair.to)].cells[size_t(pair.from)] =
-        pair.why.empty() ? cell(value) : "host";
+        pair.why.empty() ? figure_cell(value) : "host";
   }
   return any ? std::optional(grid) : std::nullopt;
 }
@@ -179,8 +182,9 @@ Table gpu_table(const GpuReport& report) {
               .expendable = {"model", "NUMA"}};
   for (size_t g = 0; g < report.gpus.size(); ++g) {
     const GpuEnd& end = report.gpus[g];
-    table.add({std::to_string(g), end.device, end.model, std::to_string(end.numa), cell(end.to_all),
-               cell(end.from_all), cell(end.sends_of_all), cell(end.gets_of_all)});
+    table.add({std::to_string(g), end.device, end.model, std::to_string(end.numa),
+               figure_cell(end.to_all), figure_cell(end.from_all), figure_cell(end.sends_of_all),
+               figure_cell(end.gets_of_all)});
   }
   return table;
 }
@@ -194,7 +198,7 @@ Table leg_table(const GpuReport& report) {
                           {.title = "", .left = true}}};
   for (const HostLeg& leg : report.legs)
     table.add({std::to_string(leg.gpu), leg.node < 0 ? "the host" : format("node {}", leg.node),
-               cell(leg.to_GBps), cell(leg.from_GBps), cell(leg.both_GBps),
+               figure_cell(leg.to_GBps), figure_cell(leg.from_GBps), figure_cell(leg.both_GBps),
                leg.wrong ? "WRONG DATA" : ""});
   return table;
 }
@@ -226,8 +230,8 @@ std::string gpus_svg(std::span<const GpuReport> reports) {
   size_t drawn = 0;
   for (const GpuReport& report : reports) {
     const size_t before = maps.size();
-    for (size_t f = 0; f < kPairFigures && drawn < kMostDrawn; ++f)
-      if (auto map = heat_map(report, PairFigure(f))) maps.push_back(std::move(*map));
+    for (size_t f = 0; f < kPairFigures && drawn < kMostMappedHosts; ++f)
+      if (auto map = figure_map(report, PairFigure(f))) maps.push_back(std::move(*map));
     drawn += maps.size() > before ? 1 : 0;
   }
   return maps.empty() ? "" : heat_map_svg("Between GPUs of a host", maps);

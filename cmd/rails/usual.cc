@@ -3,51 +3,28 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "cmd/judge/usual.h"
 
 namespace collctl::cmd {
 
 namespace {
 
 using NicAt = std::pair<int, size_t>;  // host, index of its NIC
-using Partners = std::map<NicAt, double>;
-
-// The n-th best of them.
-double nth_best(std::vector<double> values, size_t n) {
-  std::nth_element(values.begin(), values.begin() + std::ptrdiff_t(n - 1), values.end(),
-                   std::greater<>());
-  return values[n - 1];
-}
 
 // `value` of a cell, of which more is better; none: it does not count. `kind`: what is held against
 // each other.
 template <class Value, class Kind>
 std::map<double, double> usual_of(const RailsReport& report, bool rail_only, const Value& value,
                                   const Kind& kind) {
-  std::map<double, std::map<NicAt, Partners>> by_kind;
-  const auto keep_better = [](Partners& partners, const NicAt& nic, double better) {
-    const auto [at, fresh] = partners.emplace(nic, better);
-    if (!fresh) at->second = std::max(at->second, better);
-  };
+  Usual<double, NicAt> all;
   for (const RailAt& at : all_cells(report)) {
     const RailsNic &from = nic_from(report, at), &to = nic_to(report, at);
     const std::optional<double> good = value(cell_at(report, at));
     if (!good || (rail_only && from.name != to.name)) continue;
     const NicAt one{report.pairs[at.pair].from, at.from}, other{report.pairs[at.pair].to, at.to};
-    auto& nics = by_kind[kind(from, to)];
-    keep_better(nics[one], other, *good);
-    keep_better(nics[other], one, *good);
+    all.add(kind(from, to), one, other, *good);
   }
-  std::map<double, double> usual;
-  for (const auto& [which, nics] : by_kind) {
-    std::vector<double> of_nics;
-    for (const auto& [nic, partners] : nics) {
-      std::vector<double> values;
-      for (const auto& [partner, good] : partners) values.push_back(good);
-      of_nics.push_back(nth_best(std::move(values), (partners.size() + 1) / 2));
-    }
-    usual[which] = nth_best(of_nics, (of_nics.size() + 1) / 2);
-  }
-  return usual;
+  return all.values();
 }
 
 }  // namespace

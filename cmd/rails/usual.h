@@ -9,12 +9,10 @@
 
 namespace collctl::cmd {
 
-// GB/s by the rate of a path's slower NIC (Gb/s), of the paths that carry anything. Between two
-// NICs the faster direction counts; of n partners of a NIC the n/2-th best (rounded up); of the
-// NICs the median, of an even number the upper one. So it is what most have as long as more than
-// half of the hosts are good: three hosts of which one is bad both ways have four slow paths of
-// six, whose median would be the slow speed. And a NIC's few fast neighbours, of its own rack, do
-// not raise it. `rail_only`: paths between NICs of different names do not count.
+// GB/s by the rate of a path's slower NIC (Gb/s), of the paths that carry anything, as
+// cmd/judge/usual.h has it: three hosts of which one is bad both ways have four slow paths of six,
+// whose median would be the slow speed. `rail_only`: paths between NICs of different names do not
+// count.
 std::map<double, double> usual_speeds(const RailsReport& report, bool rail_only);
 // The same of the share of packets that were sent again, of all paths of which it is known; 0 where
 // it is of none.

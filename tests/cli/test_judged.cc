@@ -197,6 +197,13 @@ TEST_CASE("check of this machine alone", "[cli]") {
       run_collctl("check --device cpu --level standard --budget 1 --only inventory,node");
   CHECK(left.code == 8);
   CHECK(has(left.out, "node: not run"));
+  // Asked for by name, a suite that finds nothing to look at is not tested; else it is left out.
+  const Ran gpus = run_collctl("check --device cpu --only gpus", "COLUMNS=1000");
+  CHECK(gpus.code == 8);
+  CHECK(has(gpus.out, "gpus: not run: --device cpu"));
+  const Ran without = run_collctl("check --device cpu --skip doctor,node,counters", "COLUMNS=1000");
+  CHECK(without.code == 0);
+  CHECK(has(without.out, "not run: gpus (--device cpu)"));
 }
 
 }  // namespace judged_tests

@@ -38,7 +38,7 @@ std::string text_of(const CheckReport& report, const Verdict& verdict, size_t wi
 TEST_CASE("the machine that most hosts have is kept, and drawn again from what was kept",
           "[check]") {
   CheckReport report = three_hosts();
-  CHECK(machine_picture(report)->empty());
+  CHECK(more_pictures(report)->empty());
   topology::System system;
   system.cpus.emplace_back();
   report.machine = topology::write_xml(system);
@@ -48,12 +48,51 @@ TEST_CASE("the machine that most hosts have is kept, and drawn again from what w
   auto kept = read_check(*judged);
   REQUIRE(kept.ok());
   CHECK(kept->machine == report.machine);
-  const auto picture = machine_picture(*kept);
+  const auto picture = more_pictures(*kept);
   REQUIRE(picture.ok());
   CHECK(picture->find("<svg") != std::string::npos);
   CHECK(condensed(report).machine.empty());
   kept->machine = "<system><cpu";
-  CHECK(machine_picture(*kept).error().code == ErrorCode::usage);
+  CHECK(more_pictures(*kept).error().code == ErrorCode::usage);
+}
+
+TEST_CASE("GPUs are shown: the host with the slowest pair, and one without pairs", "[check]") {
+  const auto host = [](const char* name, int gpus, double GBps) {
+    GpuReport one{.host = base::saved_host(name), .gpus = {}, .pairs = {}, .legs = {}};
+    for (int g = 0; g < gpus; ++g) {
+      one.gpus.push_back({.device = format("0000:{}0:00.0", g + 1), .model = "H200"});
+      one.legs.push_back({.gpu = g, .to_GBps = 54.5, .from_GBps = 53, .both_GBps = 90});
+      for (int to = 0; to < gpus; ++to)
+        if (to != g) {
+          GpuPair& pair = one.pairs.emplace_back();
+          pair.from = g;
+          pair.to = to;
+          pair.figures = {GBps};
+        }
+    }
+    return one;
+  };
+  CheckReport report = three_hosts();
+  const Verdict verdict(report.findings, std::nullopt);
+  report.gpus = {host("node01", 1, 0)};
+  const std::string lone = text_of(report, verdict, 100);
+  CHECK(lone.find("pairs of GPUs: none on node01: one GPU") != std::string::npos);
+  CHECK(lone.find("54.50") != std::string::npos);
+  report.gpus.push_back(host("node02", 2, 300));
+  report.gpus.push_back(host("node03", 2, 150));
+  const std::string text = text_of(report, verdict, 100);
+  CHECK(text.find("between the GPUs of node03, which has the slowest pair of 3 hosts") !=
+        std::string::npos);
+  CHECK(text.find("150.0") != std::string::npos);
+  CHECK(text.find("300.0") == std::string::npos);
+  const auto judged = read_judgement(check_json(report, verdict));
+  REQUIRE(judged.ok());
+  const auto kept = read_check(*judged);
+  REQUIRE(kept.ok());
+  CHECK(kept->gpus.size() == 3);
+  CHECK(text_of(*kept, verdict, 100) == text);
+  CHECK(more_pictures(*kept)->find("Between GPUs") != std::string::npos);
+  CHECK(condensed(report).gpus.empty());
 }
 
 TEST_CASE("a check with nothing to say passes", "[check]") {

@@ -135,4 +135,36 @@ TEST_CASE("a suite is not measured again for a failure, a pass, or without time"
   CHECK(done({{{kHosts[1]}, {marked}}}).result.times == 1);
 }
 
+TEST_CASE("a suite that finds nothing to look at is left out, and one that says nothing is not",
+          "[check]") {
+  const ParsedLine line = good("check");
+  const auto end = [&](Status (*suite)(CheckRun&)) {
+    CheckRun run{line, {}};
+    run.hosts = kHosts;
+    run.nothing_there = "of the suite before";
+    const Suite nothing{"fake", CheckLevel::quick, 1, "", "", nullptr, suite};
+    SuiteResult result{.suite = &nothing, .why = {}};
+    run_suite(run, result, std::nullopt);
+    return std::pair(result, run.findings.size());
+  };
+  const auto [left, none] = end([](CheckRun& run) -> Status {
+    run.nothing_there = "no host has one";
+    return {};
+  });
+  CHECK(left.end == SuiteEnd::not_asked);
+  CHECK(left.why == "no host has one");
+  CHECK(none == 0);
+  const auto [silent, told] = end([](CheckRun&) -> Status { return {}; });
+  CHECK(silent.end == SuiteEnd::partly);
+  CHECK(told == 1);
+  // What was planned and not measured is no nothing.
+  const auto [less, one] = end([](CheckRun& run) -> Status {
+    run.tally.plan(kHosts[0], 1, "runs");
+    run.nothing_there = "no host has one";
+    return {};
+  });
+  CHECK(less.end == SuiteEnd::partly);
+  CHECK(one == 1);
+}
+
 }  // namespace run_suite_tests

@@ -1,6 +1,7 @@
 // What the commands about hosts print and write of fixed records, beside tests/golden.
 #include "base/format.h"
 #include "cmd/check/check.h"
+#include "cmd/check/gpus.h"
 #include "cmd/check/trend.h"
 #include "cmd/memory_test/memory_test.h"
 #include "cmd/saved.h"
@@ -74,6 +75,37 @@ void hold_check(Goldens& goldens, const std::string& name, const CheckReport& re
   goldens.hold(name + ".nagios.txt", format("{}--- exit code {}\n", nagios_line(report, verdict),
                                             nagios_code(verdict.exit_code())));
   hold_files(goldens, name, check_json(report, verdict), endings);
+}
+
+// From GPU 0 to GPU 2 it has so much of what the others have.
+GpuReport three_gpus(int number, double part) {
+  GpuReport report{.host = node(number), .bytes = 64 << 20, .gpus = {}, .pairs = {}, .legs = {}};
+  for (int g = 0; g < 3; ++g) {
+    report.gpus.push_back({.device = format("0000:{}0:00.0", g + 1),
+                           .model = "NVIDIA H200",
+                           .numa = g / 2,
+                           .to_all = 395,
+                           .from_all = 390,
+                           .sends_of_all = 380,
+                           .gets_of_all = 375});
+    for (const int near : {0, 1})
+      report.legs.push_back({.gpu = g,
+                             .node = near,
+                             .distance = near == g / 2 ? 10 : 21,
+                             .to_GBps = 55.5,
+                             .from_GBps = 54.25,
+                             .both_GBps = 96});
+    for (int to = 0; to < 3; ++to) {
+      if (to == g) continue;
+      GpuPair& pair = report.pairs.emplace_back();
+      pair.from = g;
+      pair.to = to;
+      pair.path = "NVL";
+      const double of = g == 0 && to == 2 ? part : 1;
+      pair.figures = {390 * of, 385 * of, 350 * of, 340 * of, 725, 0.75};
+    }
+  }
+  return report;
 }
 
 void accuse(CheckReport& report, int number, const std::string& why) {
@@ -231,6 +263,15 @@ TEST_CASE("what check says is as it was", "[golden]") {
     total.add(round);
   }
   hold_check(goldens, "soak", total.report("ended by SIGINT"), {"csv"});
+
+  CheckReport gpus = checked_hosts();
+  gpus.level = CheckLevel::standard;
+  gpus.gpus = {three_gpus(1, 1), three_gpus(2, 0.25)};
+  GpusFindings found = judge_gpus(gpus.gpus, 0.7, {});
+  gpus.findings.insert(gpus.findings.end(), found.findings.begin(), found.findings.end());
+  gpus.culprits = found.culprits;
+  gpus.out[node(2)] = "gpus";
+  hold_check(goldens, "gpus", gpus, {"html", "csv"});
   goldens.hold("list.txt", suites_text(1, CheckLevel::quick) + suites_text(16, CheckLevel::full));
   goldens.hold("drain.txt", drain_lines(failed));
 }
@@ -315,6 +356,22 @@ TEST_CASE("what memory-test writes is as it was", "[golden]") {
         .wrong = true}}};
   goldens.hold("rows.txt", memory_text(report));
   goldens.hold("rows.json", memory_json(report));
+}
+
+TEST_CASE("what gpu-test writes is as it was", "[golden]") {
+  Goldens goldens("gpu-test");
+  GpuReport report = three_gpus(1, 0.25);
+  report.pairs[0].wrong = {"read"};
+  for (GpuPair& pair : report.pairs)
+    if (pair.from + pair.to == 3) {
+      pair.figures = {};
+      pair.why = "GPU 1 cannot access the memory of GPU 2";
+    }
+  report.legs[1].wrong = true;
+  report.no_nodes = "memory that was to lie on NUMA node 1 lies on node 0";
+  report.busy = "others took 1 of 4 cores";
+  goldens.hold("pairs.txt", gpu_text(report, 100));
+  goldens.hold("pairs.json", gpu_json(report));
 }
 
 TEST_CASE("what status says is as it was", "[golden]") {
