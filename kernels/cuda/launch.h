@@ -112,6 +112,7 @@ struct WindowLaunch {
 // window_stand.h has them: nvcc reads this header often, and standard ones take it long.
 struct WindowStand;
 struct ReadMemory;
+struct BurnKernels;  // burn.h
 
 // Whether the receivers of a broadcast by window kernels forward what they get, a slice each, so
 // that every byte leaves the root once: from 3 ranks on, by LL128 where it is worth the second hop.
@@ -166,6 +167,7 @@ struct Launcher {
   int (*peer_copy)(void* to, const void* from, uint64_t bytes, void* stream) = nullptr;
   // One thread loads 8 bytes, the address of the next ones, so often; the last goes to *end.
   int (*peer_chase)(const void* first, uint32_t steps, uint64_t* end, void* stream) = nullptr;
+  const BurnKernels* burn = nullptr;  // null: there are none
 };
 
 }  // namespace collctl::kernels::cuda

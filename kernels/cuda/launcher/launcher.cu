@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "kernels/cuda/architectures.h"
+#include "kernels/cuda/burn.h"
 #include "kernels/cuda/moves/call.h"
 #include "kernels/cuda/peer_copy.h"
 #include "kernels/cuda/prepare.cuh"
@@ -122,6 +123,7 @@ const Launcher& launcher() {
       .torn_store_read = torn_store_read,
       .peer_copy = peer_copy,
       .peer_chase = peer_chase,
+      .burn = &kBurnKernels,
   };
   return table;
 }
