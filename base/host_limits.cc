@@ -197,6 +197,18 @@ uint64_t memory_kills(const std::string& root) {
   return file.empty() ? 0 : number_after(file, "oom_kill");
 }
 
+uint64_t available_memory(const std::string& root) {
+  constexpr std::string_view kName = "MemAvailable:";
+  std::ifstream in(root + "/proc/meminfo");
+  uint64_t bytes = 0;
+  for (std::string line; bytes == 0 && std::getline(in, line);)
+    if (line.starts_with(kName)) bytes = std::strtoull(&line[kName.size()], nullptr, 10) * 1024;
+  const CgroupLimits limits = cgroup_limits(root);
+  if (!limits.memory_bytes) return bytes;
+  const uint64_t used = limits.memory_used_bytes.value_or(0);
+  return std::min(bytes, *limits.memory_bytes > used ? *limits.memory_bytes - used : 0);
+}
+
 HostLoad host_load(const std::string& root) {
   HostLoad load;
   load.at_ns = machine_ns();

@@ -34,6 +34,10 @@ CgroupLimits cgroup_limits(const std::string& root = "");
 // above.
 uint64_t memory_kills(const std::string& root = "");
 
+// Bytes that this process can take without anything being swapped out or killed: as the kernel
+// says, and within its cgroup; 0: not known. `root`: as above.
+uint64_t available_memory(const std::string& root = "");
+
 // Processor time of this machine so far, for differences of two readings.
 struct HostLoad {
   int64_t at_ns = 0;  // of machine_ns()

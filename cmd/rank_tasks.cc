@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "cmd/burn/burn.h"
 #include "cmd/gpu_test/gpu_test.h"
 #include "cmd/measure/bench.h"
 #include "cmd/memory_test/memory_test.h"
@@ -14,7 +15,7 @@ namespace collctl::cmd {
 namespace {
 
 constexpr const RankTask* kTasks[] = {&kMeasureTask, &kWindowTestTask, &kRailsTask, &kMemoryTask,
-                                      &kGpuTask};
+                                      &kGpuTask, &kBurnTask};
 static_assert(std::size(kTasks) <= 16, "each has a bit from kFirstOwn on");
 
 }  // namespace

@@ -47,6 +47,8 @@ Nvml load_nvml() {
   library.find(table.default_clock, "nvmlDeviceGetDefaultApplicationsClock");
   library.find(table.compute_processes, "nvmlDeviceGetComputeRunningProcesses_v3");
   library.find(table.graphics_processes, "nvmlDeviceGetGraphicsRunningProcesses_v3");
+  library.find(table.power, "nvmlDeviceGetPowerUsage");
+  library.find(table.temperature, "nvmlDeviceGetTemperature");
   if (table.init == nullptr || table.shutdown == nullptr || table.device_count == nullptr ||
       table.device_by_index == nullptr || table.pci_info == nullptr)
     table.missing = "libnvidia-ml.so.1 is too old: it lacks functions of NVML 11";

@@ -59,6 +59,8 @@ inline constexpr int kNvmlLinkP2p = 0;                // capability: memory of t
 inline constexpr int kNvmlP2pRead = 0, kNvmlP2pWrite = 1;
 inline constexpr int kNvmlP2pOk = 0;
 inline constexpr int kNvmlClockSm = 1;
+inline constexpr int kNvmlSensorGpu = 0;
+inline constexpr uint32_t kNvmlFieldMemoryTemperature = 82;
 inline constexpr int kNvmlEccCorrected = 0, kNvmlEccUncorrected = 1;
 inline constexpr int kNvmlEccVolatile = 0;   // since the driver was loaded
 inline constexpr int kNvmlEccAggregate = 1;  // in the GPU's life
@@ -128,6 +130,8 @@ struct Nvml {
   NvmlReturn (*default_clock)(NvmlDevice, int, unsigned*) = nullptr;
   NvmlReturn (*compute_processes)(NvmlDevice, unsigned*, NvmlProcess*) = nullptr;
   NvmlReturn (*graphics_processes)(NvmlDevice, unsigned*, NvmlProcess*) = nullptr;
+  NvmlReturn (*power)(NvmlDevice, unsigned*) = nullptr;                     // mW, now
+  NvmlReturn (*temperature)(NvmlDevice, int sensor, unsigned*) = nullptr;  // degrees C
   std::string missing;  // why the table cannot be used; empty when it can
 };
 const Nvml& nvml();

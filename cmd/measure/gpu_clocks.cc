@@ -9,8 +9,7 @@ namespace {
 
 using namespace base::drivers;
 
-// Bits of nvmlDeviceGetCurrentClocksThrottleReasons (NVML API reference). That a GPU is idle (0x01)
-// is left out.
+// That a GPU is idle (0x01) is left out.
 struct ThrottleReason {
   uint64_t bit;
   const char* words;
@@ -18,29 +17,35 @@ struct ThrottleReason {
 constexpr ThrottleReason kThrottleReasons[] = {
     {0x02, "clocks set by an application"},
     {0x04, "power cap"},
-    {0x08, "hardware slowdown"},
+    {kThrottledByHardware, "hardware slowdown"},
     {0x10, "sync boost"},
-    {0x20, "heat (software)"},
-    {0x40, "heat (hardware)"},
-    {0x80, "power brake"},
+    {kThrottledByHeat, "heat (software)"},
+    {kThrottledByHeatHard, "heat (hardware)"},
+    {kThrottledByBrake, "power brake"},
     {0x100, "display clocks"},
 };
 
-std::string reasons_of(uint64_t bits) {
+std::string note_of(uint64_t bits, unsigned clock, unsigned most) {
+  if (bits == 0) return "";
+  std::string text = "throttled: " + throttle_words(bits);
+  if (clock != 0 && most != 0) text += format("; SM clock {} of {} MHz", clock, most);
+  return text;
+}
+
+}  // namespace
+
+std::string throttle_words(uint64_t bits) {
   std::string text;
   for (const ThrottleReason& reason : kThrottleReasons)
     if ((bits & reason.bit) != 0) text += (text.empty() ? "" : ", ") + std::string(reason.words);
   return text;
 }
 
-std::string note_of(uint64_t bits, unsigned clock, unsigned most) {
-  if (bits == 0) return "";
-  std::string text = "throttled: " + reasons_of(bits);
-  if (clock != 0 && most != 0) text += format("; SM clock {} of {} MHz", clock, most);
-  return text;
+uint64_t throttle_reasons(uint64_t bits) {
+  uint64_t known = 0;
+  for (const ThrottleReason& reason : kThrottleReasons) known |= bits & reason.bit;
+  return known;
 }
-
-}  // namespace
 
 ClockWatch::ClockWatch(const std::string& bus_id) : table_(nvml()) {
   if (!table_.missing.empty() || table_.device_by_bus_id == nullptr ||
@@ -63,9 +68,7 @@ ClockWatch::~ClockWatch() {
 uint64_t ClockWatch::reasons_now() const {
   unsigned long long bits = 0;
   if (table_.throttle_reasons(device_, &bits) != kNvmlSuccess) return 0;
-  uint64_t known = 0;
-  for (const ThrottleReason& reason : kThrottleReasons) known |= bits & reason.bit;
-  return known;
+  return throttle_reasons(bits);
 }
 
 unsigned ClockWatch::clock_now() const {

@@ -8,6 +8,13 @@
 
 namespace collctl::cmd {
 
+// Bits of nvmlDeviceGetCurrentClocksThrottleReasons (NVML API reference) that slow a GPU down.
+inline constexpr uint64_t kThrottledByHardware = 0x08, kThrottledByHeat = 0x20,
+                          kThrottledByHeatHard = 0x40, kThrottledByBrake = 0x80;
+// Reasons in words: "power cap, heat (hardware)"; what is no reason is left out.
+std::string throttle_words(uint64_t bits);
+uint64_t throttle_reasons(uint64_t bits);  // without what is none
+
 // Looks at a GPU now and then, so that what throttled it meanwhile is known afterwards. NVML stays
 // open as long as it lives. Where NVML is not there or does not say, nothing is ever found.
 class ClockWatch : public Observer {

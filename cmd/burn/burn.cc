@@ -1,0 +1,136 @@
+#include "cmd/burn/burn.h"
+
+#include <charconv>
+
+#include "base/env.h"
+#include "base/format.h"
+#include "base/host_devices.h"
+#include "base/host_facts.h"
+#include "cmd/cli/option_rows.h"
+#include "cmd/job/options.h"
+#include "kernels/cuda/launcher/launcher.h"
+
+namespace collctl::cmd {
+
+Result<BurnFaultSpec> parse_burn_fault(const std::string& text, const std::string& host) {
+  BurnFaultSpec fault;
+  if (text.empty()) return fault;
+  const Error malformed(ErrorCode::usage,
+                        format("burn fault \"{}\": expected "
+                               "bf16|fp8|fp32|fp64|memory|core:device=N[:round=R][:host=NAME]",
+                               text));
+  const size_t first = text.find(':');
+  fault.what = text.substr(0, first);
+  bool known = false, here = true;
+  for (const char* what : {"bf16", "fp8", "fp32", "fp64", "memory", "core"})
+    known |= fault.what == what;
+  for (size_t at = first; at != std::string::npos;) {
+    const size_t end = text.find(':', at + 1);
+    const std::string word = text.substr(at + 1, end - at - 1);
+    at = end;
+    const size_t equals = word.find('=');
+    if (equals == std::string::npos) return malformed;
+    const std::string name = word.substr(0, equals), value = word.substr(equals + 1);
+    const auto number = [&value](auto& to) {
+      const auto [stop, error] = std::from_chars(value.data(), value.data() + value.size(), to);
+      return error == std::errc() && stop == value.data() + value.size() && to >= 0;
+    };
+    if (name == "host")
+      here = value == host;
+    else if (!(name == "device" && number(fault.device)) &&
+             !(name == "round" && number(fault.round)))
+      return malformed;
+  }
+  if (!known || fault.device < 0) return malformed;
+  return here ? fault : BurnFaultSpec{};
+}
+
+namespace {
+
+Status run_burn(const TaskContext& context) {
+  context.sink.phase(context.rank, "measure");
+  if (context.size > 1)
+    return Error(ErrorCode::usage, format("burn-test is one rank's, not {} ranks'", context.size),
+                 "-n 1; with hosts -N 1, one host at a time");
+  COLL_ASSIGN(const BurnSpec spec, BurnSpec::from_json(context.spec.options));
+  COLL_ASSIGN(const BurnFaultSpec fault,
+              parse_burn_fault(base::knob_text(base::KnobId::burn_fault), base::host_name()));
+  const auto* launcher = context.spec.settings.launcher;
+  const BurnRun run{.spec = spec,
+                    .fault = fault,
+                    .until = Deadline::after_seconds(spec.seconds),
+                    .launcher = launcher != nullptr ? launcher : &kernels::cuda::launcher(),
+                    .progress = [&](const std::string& text) { context.sink.progress(text); }};
+  BurnReport report{.host = base::host_name(), .seconds = spec.seconds, .devices = {}};
+  const bool on_gpus = !spec.cores && (!base::nvidia_gpus_here().empty() ||
+                                       context.spec.settings.launcher != nullptr);
+  COLL_ASSIGN(report.devices, on_gpus ? burn_gpus(run) : burn_cores(run));
+  COLL_TRY(context.sink.record(burn_json(report)));
+  context.sink.phase(context.rank, "finish");
+  return {};
+}
+
+Command burn_row(uint32_t own) {
+  return {.name = "burn-test",
+          .kind = CommandKind::task,
+          .arguments = "[-H HOST] [--for TIME] [--json]",
+          .scopes = kTask | own,
+          .summary = "load on a host's GPUs or cores, every bit of the results looked at",
+          .description =
+              "One rank multiplies matrices on all GPUs of the host (without GPUs: fills the "
+              "vector units of its cores), writes and reads their memory, and compares every "
+              "result bit by bit with the earlier ones and with those of the other devices. "
+              "Clocks and power settings are never changed.",
+          .examples = {{"collctl burn-test --for 5m", "this host"}},
+          .hidden = true,
+          .run = burn_command};
+}
+
+void add_burn_options(std::vector<Option>& t, uint32_t own) {
+  using namespace kinds;
+  const Adder add{t, Group::measure, own};
+  add("for", seconds("TIME", 0, 31622400, "60"), to<&BurnSpec::seconds>,
+      "how long (burn-test): 90s, 15m, 2h");
+  add("memory", size("what is free", 1 << 20), to<&BurnSpec::most_memory>,
+      "at most so much memory of each GPU, or of the host (burn-test)");
+  add("cores", flag(), to<&BurnSpec::cores>, "the host's cores in place of its GPUs (burn-test)");
+}
+
+}  // namespace
+
+const RankTask kBurnTask{
+    .name = "burn-test", .run = run_burn, .command = burn_row, .add_options = add_burn_options};
+
+Result<int> burn_command(const ParsedLine& given, Console& console) {
+  COLL_TRY(base::check_knobs());
+  ParsedLine line = given;
+  const bool hosts = line.has("hosts") || line.has("hostfile");
+  if (!line.has("ranks") && !line.has("ranks-per-host"))
+    line.given[hosts ? "ranks-per-host" : "ranks"] = {"1"};
+  COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
+  BurnSpec spec;
+  COLL_TRY(fill(line, spec));
+  // It opens the GPUs by itself, all at once.
+  TaskSpec task{.task = &kBurnTask, .settings = {}, .options = spec.to_json()};
+  task.settings.device_request = DeviceRequest::cpu;
+  LastRecord sink;
+  const JobOutcome outcome = run_task_job(launch, task, sink);
+  if (outcome.error) return *outcome.error;
+  COLL_ASSIGN(const BurnReport report, read_burn(sink.text));
+  bool wrong = false, burnt = false;
+  std::vector<const BurnDevice*> devices;
+  for (const BurnDevice& device : report.devices) {
+    devices.push_back(&device);
+    wrong = wrong || !device.wrong.empty();
+    burnt = burnt || (device.rounds > 0 && device.why_not.empty());
+  }
+  const std::vector<BurnVote> votes = vote(devices);
+  std::string text = line.has("json") ? burn_json(report) + "\n" : burn_text(report);
+  if (!line.has("json"))
+    for (const BurnVote& each : votes) text += vote_text(each, devices) + "\n";
+  console.out(text);
+  if (wrong || !votes.empty()) return int(ErrorCode::bad_data);
+  return burnt ? 0 : int(ErrorCode::incomplete);
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,25 @@
+// Power, clocks, temperatures and what throttles GPUs, by NVML. Threads: one.
+#pragma once
+#include <string>
+
+#include "base/drivers/nvml.h"
+#include "cmd/burn/burn.h"
+
+namespace collctl::cmd {
+
+// Open as long as it lives. Where NVML is not there or does not say, values are 0.
+class GpuHeat {
+ public:
+  GpuHeat();
+  ~GpuHeat();
+  GpuHeat(const GpuHeat&) = delete;
+  GpuHeat& operator=(const GpuHeat&) = delete;
+  // Of the GPU at this PCI address, now. False: nothing is known of it.
+  bool read(const std::string& bus_id, BurnSample& sample) const;
+
+ private:
+  const base::drivers::Nvml& table_;
+  bool open_ = false;
+};
+
+}  // namespace collctl::cmd
