@@ -36,6 +36,7 @@ class BurnCurve {
   std::vector<BurnSample> samples_;
   size_t each_ = 1, pending_ = 0;  // samples in one, and in the last
 };
+// `into` stands for `weight` samples already.
 void merge_sample(BurnSample& into, const BurnSample& next, size_t weight);
 
 // Words that were not what they should have been: the first, and how many of all rounds.
@@ -65,6 +66,7 @@ struct BurnDevice {
   std::vector<BurnWrong> wrong;
   std::vector<BurnSample> samples;
 };
+void fields(base::Record& io, BurnDevice& device);
 struct BurnReport {
   std::string host;
   double seconds = 0;  // asked

@@ -24,9 +24,9 @@ namespace collctl::cmd {
 
 namespace {
 
-constexpr uint64_t kCoreSteps = 50'000;         // of a block of chains: a millisecond
-constexpr int kCoreBlocks = 8;                  // in a round
-constexpr uint64_t kCorePieceWords = 16u << 18;  // of memory in a round: 16 MiB
+constexpr uint64_t kCoreSteps = 50'000;          // of a block of chains: a millisecond
+constexpr int kCoreBlocks = 8;                   // in a round
+constexpr uint64_t kCorePieceWords = 4u << 18;   // of memory in a round: 4 MiB
 constexpr double kCoresMemory = 0.75;            // of what is available
 constexpr uint64_t kLeastCoreShare = 64u << 10;  // of a core
 constexpr double kCoreSampleSeconds = 1, kCoreNapSeconds = 0.05;

@@ -47,7 +47,7 @@ static void fields(Record& io, BurnWork& work) {
   io.field("bands", work.bands, kMostBands);
 }
 
-static void fields(Record& io, BurnDevice& device) {
+void fields(Record& io, BurnDevice& device) {
   io.field("device", device.device, 256);
   io.field("model", device.model, 256);
   io.field("gpu", device.gpu);
@@ -97,6 +97,8 @@ Result<BurnReport> read_burn(const std::string& json) {
 }
 
 std::string wrong_text(const BurnWrong& wrong) {
+  if (wrong.expected == wrong.found)
+    return format("{} is not what it was in {}, {}", wrong.what, wrong.against, wrong.place);
   std::string bits;
   int more = 0;
   for (uint64_t left = wrong.expected ^ wrong.found; left != 0; left &= left - 1) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cmd/check/burn.h"
 #include "cmd/check/counters.h"
 #include "cmd/check/floors.h"
 #include "cmd/cli/parse.h"
@@ -71,6 +72,7 @@ struct CheckOptions {
   Floors floors;            // of its boards
   double soak_s = 0;        // rounds of the suites for so long; 0: one
   size_t history_keep = 0;  // of the folder of --history the newest so many; 0: all
+  double burn_s = 0;        // of the suite burn; 0: it is not run
   SizeRange sizes;          // of collectives
   bool plateau = true;      // and then one size for the line rate
 };
@@ -85,6 +87,7 @@ struct CheckFound {
   std::vector<Culprit> doubtful;      // links that the doctor could not use: pairs decides
   PathMatrix paths;                   // between NICs
   std::vector<GpuReport> gpus;        // of hosts that have any
+  std::vector<BurntDevice> burnt;     // by the suite burn
   BusyHosts busy;                     // of the suite that runs
 };
 
@@ -128,6 +131,8 @@ struct Suite {
   Status (*before)(CheckRun& run) = nullptr;
 };
 std::span<const Suite> suites();
+// Seconds that it is likely to take, with what was asked for.
+double likely_s(const Suite& suite, int hosts, const CheckOptions& options);
 
 Status check_doctor(CheckRun& run);
 Status check_inventory(CheckRun& run);
@@ -136,6 +141,7 @@ Status check_gpus(CheckRun& run);
 Status check_pairs(CheckRun& run);
 Status tally_paths(const std::vector<Host>& hosts, const RailsReport& report, Tally& tally);
 Status check_cluster(CheckRun& run);
+Status check_burn(CheckRun& run);
 Status begin_counters(CheckRun& run);
 Status check_counters(CheckRun& run);
 
@@ -176,6 +182,7 @@ struct CheckReport {
   double seconds = 0;
   PathMatrix paths = {};
   std::vector<GpuReport> gpus = {};
+  std::vector<BurntDevice> burnt = {};
   std::string machine = {};  // that most hosts have, as a topology file; empty: not known
   int round = 0;             // of a soak, from 1
   std::string began = {};    // that round
@@ -220,8 +227,8 @@ EvidenceList evidence_of(const CheckReport& report);
 std::string check_json(const CheckReport& report, const Verdict& verdict);
 // And back. Suites that this version does not have are left out.
 Result<CheckReport> read_check(const Judgement& judged);
-// Heat maps of the GPUs, and the machine that most hosts have as a picture; empty where neither is
-// known. Error usage: it is no topology.
+// Heat maps of the GPUs, the machine that most hosts have as a picture, and the curves of a
+// burn-in; empty where none is known. Error usage: it is no topology.
 Result<std::string> more_pictures(const CheckReport& report);
 // `json`: of check_json(). Without the picture of the machine.
 Document check_document(const CheckReport& report, std::string json);
@@ -235,7 +242,7 @@ std::string suite_word(const CheckReport& report, const SuiteResult& result, con
 // Its evidence in at most 60 characters, for where a line is all that there is.
 std::string short_cause(const Culprit& culprit);
 // The suites, what each needs and is likely to cost: --list.
-std::string suites_text(int hosts, CheckLevel level);
+std::string suites_text(int hosts, const CheckOptions& options);
 // One line and the exit code as monitoring plugins have it: 0 ok, 1 warning, 2 critical, 3 unknown.
 std::string nagios_line(const CheckReport& report, const Verdict& verdict);
 int nagios_code(int exit_code);

@@ -158,6 +158,18 @@ void complete_culprits(CheckRun& run, const std::vector<SuiteResult>& results) {
   }
 }
 
+// --burn asks for its suite, so does --only; at the full level a short one is part of the check.
+Status settle_burn(const ParsedLine& line, const Asked& asked, CheckOptions& options) {
+  constexpr double kShortBurn = 120;
+  if (line.has("burn") && asked.skip.contains("burn"))
+    return Error(ErrorCode::usage, "--burn asks for the suite burn, --skip leaves it out");
+  options.burn_s = 60 * line.number("burn", 0);
+  const bool is_part = asked.only.empty() ? options.level == CheckLevel::full && options.soak_s == 0
+                                          : asked.only.contains("burn");
+  if (options.burn_s == 0 && is_part) options.burn_s = kShortBurn;
+  return {};
+}
+
 // Every suite that is asked for, one after another.
 CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
   const int64_t began = now_ns();
@@ -166,8 +178,9 @@ CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
   report.level = run.options.level;
   report.hosts = run.hosts;
   const auto is_asked = [&](const Suite& suite) {
-    return (asked.only.empty() ? suite.from <= run.options.level
-                               : asked.only.contains(suite.name)) &&
+    return (suite.run == check_burn ? run.options.burn_s > 0
+            : asked.only.empty()    ? suite.from <= run.options.level
+                                    : asked.only.contains(suite.name)) &&
            !asked.skip.contains(suite.name);
   };
   const bool loading = std::any_of(suites().begin(), suites().end(), [&](const Suite& suite) {
@@ -180,7 +193,7 @@ CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
     double later = 0;
     for (const Suite& other : suites())
       if (&other > &suite && is_asked(other))
-        later += other.cost_s(int(run.fit().size()), run.options.level);
+        later += likely_s(other, int(run.fit().size()), run.options);
     return Deadline::after_seconds(run.options.budget_s - elapsed() - later);
   };
   // A `before` that fails is no error here, but for a signal: its suite says so itself.
@@ -195,7 +208,7 @@ CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
   for (const Suite& suite : suites()) {
     SuiteResult result{.suite = &suite, .end = SuiteEnd::not_asked, .seconds = 0, .why = {}};
     const int fit = int(run.fit().size());
-    const double cost = suite.cost_s(fit, run.options.level);
+    const double cost = likely_s(suite, fit, run.options);
     run.progress = [&](const std::string& what) {
       progress.text(format("check: {}, {}, {:.0f} s", suite.name, what, elapsed()));
     };
@@ -235,6 +248,7 @@ CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
   report.culprits = run.culprits;
   report.paths = run.paths;
   report.gpus = run.gpus;
+  report.burnt = run.burnt;
   report.machine = run.machine;
   report.seconds = elapsed();
   return report;
@@ -269,6 +283,7 @@ class SoakRun {
         total.report(stopped ? format("ended by {}", signal_name(stopped->signal)) : "");
     report.paths = run_.paths;  // of the last round
     report.gpus = run_.gpus;
+    report.burnt = run_.burnt;
     report.machine = run_.machine;
     append(check_json(report, Verdict(report.findings, std::nullopt)));
     return report;
@@ -337,6 +352,8 @@ Result<int> checked(const ParsedLine& line, Console& console) {
   run.options.plateau = !line.has("max-bytes");
   if (!run.options.plateau) end_at_most(run.options.sizes);
   run.options.below = line.number("below", 0.7);
+  const Asked asked{suite_names(line, "only"), suite_names(line, "skip")};
+  COLL_TRY(settle_burn(line, asked, run.options));
   run.options.limits = output.limits;
   run.options.expect = std::move(expect);
   run.options.floors = std::move(floors);
@@ -345,7 +362,7 @@ Result<int> checked(const ParsedLine& line, Console& console) {
   if (line.has("history-keep") && !line.has("history"))
     return usage("--history-keep is about the folder of --history; expected both");
   if (line.has("list")) {
-    console.out(suites_text(int(run.hosts.size()), run.options.level));
+    console.out(suites_text(int(run.hosts.size()), run.options));
     return 0;
   }
   if (!quiet)
@@ -354,7 +371,6 @@ Result<int> checked(const ParsedLine& line, Console& console) {
       !quiet && !nagios && run.launch.hosts.hosts.empty() && !hint.empty())
     console.note(hint);
 
-  const Asked asked{suite_names(line, "only"), suite_names(line, "skip")};
   const StopSignals signals;
   SoakRun soak(run, asked, output, console, progress);
   const CheckReport report = run.options.soak_s > 0 ? soak.go() : run_suites(run, asked, progress);

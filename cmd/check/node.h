@@ -36,10 +36,10 @@ std::string far_below(const BenchRow& row);
 inline constexpr size_t kMostNodeReport = 64 << 20;
 inline constexpr const char* kBelowFloor = "below-floor";  // reason of a finding
 
-enum class NodeJobKind : uint8_t { collective, window, memory, gpus };
+enum class NodeJobKind : uint8_t { collective, window, memory, gpus, burn };
 // Whether one rank of a host does it, however many slots that has.
 constexpr bool is_one_rank(NodeJobKind kind) {
-  return kind == NodeJobKind::memory || kind == NodeJobKind::gpus;
+  return kind == NodeJobKind::memory || kind == NodeJobKind::gpus || kind == NodeJobKind::burn;
 }
 
 // One host, one run of a command.
@@ -57,13 +57,17 @@ struct NodeJob {
   Limits limits;                   // that it is held against
   Expectation expect;              // floors of copies
   const Floors* floors = nullptr;  // of boards, where nothing is expected; the check's; null: none
+  double limit_s = 0;              // how long it may take once it has started; 0: by the level
   std::string not_again;           // why it could not be measured again
   int exit_code = 0;
   bool begun = false, over = false;
 };
 
-// All of them, one on a host and sixteen altogether at a time. A signal ends them and the check.
-void run_jobs(CheckRun& run, std::vector<NodeJob>& jobs);
+// All of them, one on a host and `at_once` altogether at a time. A signal ends them and the check.
+inline constexpr size_t kJobsAtOnce = 16;
+void run_jobs(CheckRun& run, std::vector<NodeJob>& jobs, size_t at_once = kJobsAtOnce);
+// Why a run left no report that can be read.
+Error no_report(const NodeJob& job);
 
 // Result of one run: findings, and speeds that can be compared with the other hosts'.
 struct NodeResult {

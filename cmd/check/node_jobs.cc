@@ -15,11 +15,10 @@ namespace {
 
 using launcher::ChildProcess;
 
-constexpr size_t kAtOnce = 16;        // of them at the same time
 constexpr double kSlackSeconds = 30;  // beyond what its own deadlines allow
 
 std::vector<std::string> argv_of(const CheckRun& run, const NodeJob& job) {
-  constexpr uint32_t kScopes[] = {kBench, kTimedTask, kTask, kTask};  // by kind
+  constexpr uint32_t kScopes[] = {kBench, kTimedTask, kTask, kTask, kTask};  // by kind
   std::vector<std::string> argv = {base::kSelfPath};
   const bool remote = !run.launch.hosts.hosts.empty();
   if (remote) argv.insert(argv.end(), {"run", "--hostfile", "-"});
@@ -51,8 +50,9 @@ Status start(const CheckRun& run, NodeJob& job) {
   job.limits = run.options.limits;
   job.expect = run.options.expect;
   job.floors = &run.options.floors;
-  job.deadline = Deadline::after_seconds(run.launch.start_timeout_s +
-                                         node_limit_s(run.options.level) + kSlackSeconds);
+  job.deadline = Deadline::after_seconds(
+      run.launch.start_timeout_s +
+      (job.limit_s > 0 ? job.limit_s : node_limit_s(run.options.level)) + kSlackSeconds);
   return {};
 }
 
@@ -77,12 +77,12 @@ void take(NodeJob& job) {
 
 }  // namespace
 
-void run_jobs(CheckRun& run, std::vector<NodeJob>& jobs) {
+void run_jobs(CheckRun& run, std::vector<NodeJob>& jobs, size_t at_once) {
   Interrupts interrupts(false);
   std::set<Host> busy;
   for (size_t over = 0; over < jobs.size();) {
     for (NodeJob& job : jobs) {
-      if (job.begun || busy.size() >= kAtOnce || busy.contains(job.host)) continue;
+      if (job.begun || busy.size() >= at_once || busy.contains(job.host)) continue;
       job.begun = true;
       if (Status started = start(run, job); !started) {
         job.error = started.error();

@@ -204,6 +204,7 @@ std::string check_json(const CheckReport& report, const Verdict& verdict) {
   if (report.soak) io.field("soak", described(*report.soak));
   if (!report.paths.ends.empty()) io.field("paths", described(report.paths));
   if (!report.gpus.empty()) io.field("gpus", described(report.gpus));
+  if (!report.burnt.empty()) write_burnt(json, report.burnt);
   if (!report.machine.empty()) json.field("machine", report.machine);
   write_checks(json, report.findings, report.culprits);
   return judged_json(json, verdict);
@@ -242,6 +243,7 @@ Result<CheckReport> read_check(const Judgement& judged) {
   if (io.has("soak", true)) io.field("soak", report.soak.emplace());
   if (io.has("paths", true)) io.field("paths", report.paths);
   if (io.has("gpus", true)) io.field("gpus", report.gpus, kMostGpuHosts);
+  if (io.has("burn", true)) read_burnt(io, report.burnt);
   if (io.has("machine", true)) io.field("machine", report.machine, kMostMachine);
   COLL_TRY(io.status());
   report.findings = judged.checks;
@@ -250,11 +252,11 @@ Result<CheckReport> read_check(const Judgement& judged) {
 }
 
 Result<std::string> more_pictures(const CheckReport& report) {
-  const std::string gpus = gpus_svg(report.gpus);
-  if (report.machine.empty()) return gpus;
+  const std::string gpus = gpus_svg(report.gpus), curves = burn_svg(report.burnt);
+  if (report.machine.empty()) return gpus + curves;
   COLL_ASSIGN(topology::Document file, topology::read_xml(report.machine, "machine"));
   COLL_ASSIGN(const TopoView view, view_of(std::move(file.system), "machine", {}));
-  return gpus + topo_svg(view, nullptr);
+  return gpus + topo_svg(view, nullptr) + curves;
 }
 
 Document check_document(const CheckReport& report, std::string json) {
@@ -299,13 +301,15 @@ Document check_document(const CheckReport& report, std::string json) {
   return document;
 }
 
-std::string suites_text(int hosts, CheckLevel level) {
+std::string suites_text(int hosts, const CheckOptions& options) {
+  const CheckLevel level = options.level;
   std::string text =
       format("{}, {}:\n", kCheckLevels[size_t(level)], counted(size_t(hosts), "host"));
   double all = 0;
   for (const Suite& suite : suites()) {
-    const bool runs = suite.from <= level && hosts >= suite.least_hosts;
-    const double cost = suite.cost_s(hosts, level);
+    const bool asked = suite.run == check_burn ? options.burn_s > 0 : suite.from <= level;
+    const bool runs = asked && hosts >= suite.least_hosts;
+    const double cost = likely_s(suite, hosts, options);
     all += runs ? cost : 0;
     text += format("  {:<10} {:>7}  {}\n  {:<10} {:>7}  needs {}{}\n", suite.name,
                    runs ? format("{:.0f} s", cost) : "-", suite.summary, "", "", suite.needs,

@@ -63,6 +63,7 @@ CheckReport condensed(const CheckReport& round) {
   kept.findings.clear();
   kept.paths = {};
   kept.gpus.clear();
+  kept.burnt.clear();
   kept.machine.clear();
   std::vector<Finding> worst;
   for (const Finding& finding : round.findings) {

@@ -42,6 +42,11 @@ double cluster_seconds(int hosts, CheckLevel level) {
                                           : 140);
 }
 
+// Beside what is asked for: starting, and a collective.
+double burn_seconds(int hosts, CheckLevel) {
+  return 20 * burn_turns(hosts);
+}
+
 constexpr Suite kSuites[] = {
     {"doctor", CheckLevel::quick, 1, "SSH, drivers, limits, /dev/shm, clocks, NICs, reachability",
      "SSH", asking, check_doctor},
@@ -59,6 +64,9 @@ constexpr Suite kSuites[] = {
      "a network between the hosts", pair_seconds, check_pairs, true},
     {"cluster", CheckLevel::quick, 2, "collectives over all fit hosts with every element checked",
      "ranks on the hosts", cluster_seconds, check_cluster, true},
+    {"burn", CheckLevel::full, 1,
+     "GPUs, or cores, under full load: every bit of products and memory, heat, clocks",
+     "ranks on the hosts", burn_seconds, check_burn, true},
     {"counters", CheckLevel::quick, 1,
      "errors, losses, repeats and throttling that devices counted while the others ran", "SSH",
      asking, check_counters, false, begin_counters},
@@ -79,6 +87,11 @@ void take(CheckRun& run, const char* suite, std::vector<Finding> findings) {
 
 std::span<const Suite> suites() {
   return kSuites;
+}
+
+double likely_s(const Suite& suite, int hosts, const CheckOptions& options) {
+  const double burn = suite.run == check_burn ? options.burn_s * burn_turns(hosts) : 0;
+  return suite.cost_s(hosts, options.level) + burn;
 }
 
 std::vector<Host> CheckRun::fit() const {
@@ -242,6 +255,12 @@ void add_check_options(std::vector<Option>& t) {
   add("history-keep", integer("N", 1, 1e6, "all"), to<&CheckOptions::history_keep>,
       "remove the oldest checks from DIR beyond the newest N (check)",
       "Files that check did not write there stay.");
+  add("burn", number("MINUTES", "", 0.01, 100000, "2 with --level full"),
+      "load on all GPUs (else cores) for so long, every bit looked at (check)",
+      "The suite burn: products in all precisions and patterns in all of the free memory, on all "
+      "hosts at once, with collectives between; power, clocks and temperatures as curves in a page "
+      "(-o FILE.html). Without it only --level full has the suite, and --soak never. Clocks and "
+      "power settings are never changed.");
   add("write-hosts", directory(), "write good-hosts.txt and bad-hosts.txt there",
       "good-hosts.txt is a hostfile. DIR is made when it is missing.");
   add("nagios", flag(), "one line, and exit codes 0 ok, 1 warning, 2 critical, 3 unknown");

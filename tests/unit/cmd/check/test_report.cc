@@ -169,9 +169,10 @@ TEST_CASE("what was not tested is code 8, and a warning to monitoring", "[check]
 }
 
 TEST_CASE("the list of suites: what cannot run with so few hosts costs nothing", "[check]") {
-  const std::string one = suites_text(1, CheckLevel::quick);
+  const std::string one = suites_text(1, {.level = CheckLevel::quick});
   CHECK(one.find("pairs            -") != std::string::npos);
-  CHECK(suites_text(16, CheckLevel::quick).find("pairs            -") == std::string::npos);
+  CHECK(suites_text(16, {.level = CheckLevel::quick}).find("pairs            -") ==
+        std::string::npos);
   for (const Suite& suite : suites()) CHECK(one.find(suite.summary) != std::string::npos);
 }
 

@@ -272,7 +272,8 @@ TEST_CASE("what check says is as it was", "[golden]") {
   gpus.culprits = found.culprits;
   gpus.out[node(2)] = "gpus";
   hold_check(goldens, "gpus", gpus, {"html", "csv"});
-  goldens.hold("list.txt", suites_text(1, CheckLevel::quick) + suites_text(16, CheckLevel::full));
+  goldens.hold("list.txt", suites_text(1, {.level = CheckLevel::quick}) +
+                               suites_text(16, {.level = CheckLevel::full, .burn_s = 360}));
   goldens.hold("drain.txt", drain_lines(failed));
 }
 

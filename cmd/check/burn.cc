@@ -1,0 +1,106 @@
+// The suite of load: all hosts at once, each with a process of its own, as in `node`.
+#include <algorithm>
+#include <cmath>
+
+#include "base/format.h"
+#include "cmd/check/check.h"
+#include "cmd/check/node.h"
+
+namespace collctl::cmd {
+namespace {
+
+constexpr double kStretchSeconds = 600;  // at most, between two collectives
+constexpr int kLeastStretches = 2, kMostStretches = 64;
+constexpr double kBurnSlack = 120;  // opening GPUs, a last look at all of the memory
+
+NodeJob burn_job(const Host& host, double seconds) {
+  NodeJob job;
+  job.host = host;
+  job.kind = NodeJobKind::burn;
+  job.name = "burn-test";
+  job.words = {"burn-test", format("--for={}s", seconds)};
+  job.limit_s = 2 * seconds + kBurnSlack;
+  return job;
+}
+
+NodeJob collective_job(const CheckRun& run, const Host& host) {
+  NodeJob job;
+  job.host = host;
+  job.name = "allreduce";
+  job.words = {"allreduce"};
+  for (const std::string& word : node_sizes(run.options)) job.words.push_back(word);
+  return job;
+}
+
+// The run itself failed. What a host cannot do is not tested; doctor and node say what is wrong.
+Finding failed_run(const NodeJob& job, const Error& error) {
+  Finding finding{.name = "burn/run", .at = {.kind = SubjectKind::host, .host = job.host}};
+  const std::string message = format("{}: burn-test: {}", job.host, error.chain());
+  if (error.code == ErrorCode::unavailable || error.code == ErrorCode::incomplete)
+    finding.leave_out(message, error.hint);
+  else
+    finding.fail(error.code, message, error.hint);
+  return finding;
+}
+
+// Without its speed: a host that has just been hot says nothing by that.
+void take_collective(CheckRun& run, const NodeJob& job) {
+  const NodeResult result = judge_job(job);
+  if (result.measured()) run.tally.did(job.host, format("collective {}", job.words.back()));
+  for (Finding finding : result.findings) {
+    if (finding.status != FindingStatus::fail || says_too_slow(finding) ||
+        finding.reason == kBelowFloor)
+      continue;
+    finding.name = "burn" + finding.name.substr(finding.name.find('/'));
+    run.findings.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+int burn_turns(int hosts) {
+  return std::max(1, int((size_t(std::max(hosts, 0)) + kBurnAtOnce - 1) / kBurnAtOnce));
+}
+
+Status check_burn(CheckRun& run) {
+  const std::vector<Host> fit = run.fit();
+  const double seconds = run.options.burn_s;
+  const int stretches =
+      std::clamp(int(std::ceil(seconds / kStretchSeconds)), kLeastStretches, kMostStretches);
+  std::vector<NodeJob> jobs;
+  for (int stretch = 0; stretch < stretches; ++stretch)
+    for (const Host& host : fit) {
+      if (stretch > 0) jobs.push_back(collective_job(run, host));
+      jobs.push_back(burn_job(host, seconds / stretches));
+    }
+  for (const Host& host : fit) run.tally.plan(host, size_t(2 * stretches - 1), "runs");
+  run_jobs(run, jobs, kBurnAtOnce);
+  if (run.interrupted) return *run.interrupted;
+  std::map<Host, int> done;
+  std::vector<BurntDevice> all;
+  for (const NodeJob& job : jobs) {
+    const int number = done[job.host]++;
+    if (job.kind == NodeJobKind::collective) {
+      take_collective(run, job);
+      continue;
+    }
+    auto report = job.error ? *job.error : read_burn(job.output);
+    if (!report) {
+      run.findings.push_back(failed_run(job, job.error ? *job.error : no_report(job)));
+      continue;
+    }
+    run.tally.did(job.host, format("stretch {}", number));
+    add_burnt(all, job.host, *report, number / 2 * seconds / stretches);
+  }
+  BurnFindings judged = judge_burnt(all, run.options.below);
+  for (Culprit& culprit : judged.culprits) run.culprits.push_back(std::move(culprit));
+  for (Finding& finding : judged.findings) run.findings.push_back(std::move(finding));
+  for (const Finding& finding : run.findings)
+    if (finding.status == FindingStatus::fail && finding.name.starts_with("burn/") &&
+        std::find(fit.begin(), fit.end(), finding.at.host) != fit.end())
+      run.out.try_emplace(finding.at.host, "burn");
+  run.burnt = kept_burnt(std::move(all));
+  return {};
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,321 @@
+// What the burn-in of all hosts says together.
+#include <algorithm>
+#include <map>
+
+#include "base/format.h"
+#include "cmd/check/burn.h"
+#include "cmd/measure/gpu_clocks.h"
+#include "cmd/measure/timing.h"
+#include "cmd/text/sizes.h"
+
+namespace collctl::cmd {
+namespace {
+
+constexpr size_t kMostSamplesKept = 20'000;  // of all devices
+constexpr size_t kLeastEquals = 3;           // of two nobody knows which is usual
+constexpr uint64_t kTooHot = kThrottledByHeat | kThrottledByHeatHard | kThrottledByHardware;
+
+constexpr const char* kBadGpu =
+    "take it out of use; dcgmi diag -r 3 on this GPU, reset it (nvidia-smi --gpu-reset) and burn "
+    "again: if it comes again have it exchanged";
+constexpr const char* kBadCore =
+    "take the host out of use; look at the processor's machine checks (rasdaemon, mcelog), at its "
+    "microcode and BIOS settings, and have it exchanged if it comes again";
+constexpr const char* kBadMemory = "test its memory (edac-util, memtester)";
+constexpr const char* kHot =
+    "look at fans, air flow and the inlet temperature (nvidia-smi -q -d TEMPERATURE,PERFORMANCE)";
+constexpr const char* kBrake =
+    "look at the power supplies and their cables (nvidia-smi -q -d POWER,PERFORMANCE)";
+constexpr const char* kSlow =
+    "compare clocks, power limits and temperatures (nvidia-smi -q -d CLOCK,POWER,TEMPERATURE)";
+constexpr const char* kUndecided =
+    "burn more hosts with such devices, so that the odd one can be told; dcgmi diag -r 3 on each";
+
+bool is_core(const BurnDevice& device) {
+  return !device.gpu && !device.works.empty();
+}
+
+Subject subject_of(const BurntDevice& burnt) {
+  Subject at{.kind = burnt.device.gpu ? SubjectKind::gpu : SubjectKind::host, .host = burnt.host};
+  if (burnt.device.gpu) at.device = burnt.device.device;
+  return at;
+}
+
+std::string name_of(const BurntDevice& burnt) {
+  return format("{}: {}{}", burnt.host, burnt.device.gpu ? "GPU " : "", burnt.device.device);
+}
+
+BurnSample extremes(const BurnDevice& device) {
+  BurnSample all;
+  size_t weight = 0;
+  for (const BurnSample& sample : device.samples) merge_sample(all, sample, weight++);
+  return all;
+}
+
+// "up to 74 C, memory 82 C, 689 W on average, 1755 MHz at least, throttled: power cap"
+std::string conditions(const BurnDevice& device) {
+  const BurnSample all = extremes(device);
+  std::string text;
+  const auto add = [&](const std::string& what) { text += (text.empty() ? "" : ", ") + what; };
+  if (all.temperature_C > 0) add(format("up to {:.0f} C", all.temperature_C));
+  if (all.memory_C > 0) add(format("memory {:.0f} C", all.memory_C));
+  if (all.power_W > 0) add(format("{:.0f} W on average", all.power_W));
+  if (all.clock_MHz > 0) add(format("{:.0f} MHz at least", all.clock_MHz));
+  if (all.throttled != 0) add("throttled: " + throttle_words(all.throttled));
+  return text;
+}
+
+class BurnJudge {
+ public:
+  BurnJudge(std::span<const BurntDevice> all, double below) : all_(all), below_(below) {}
+
+  BurnFindings judge() {
+    for (const BurntDevice& burnt : all_) {
+      for (const BurnWrong& wrong : burnt.device.wrong) judge_wrong(burnt, wrong);
+      judge_whole(burnt);
+      judge_heat(burnt);
+    }
+    judge_votes();
+    judge_speeds();
+    return std::move(found_);
+  }
+
+ private:
+  Finding finding(const BurntDevice& burnt, const std::string& check) const {
+    return {.name = "burn/" + check, .at = subject_of(burnt)};
+  }
+
+  // Once, however much speaks against it.
+  void accuse(const BurntDevice& burnt, const Finding& finding) {
+    const std::string name = subject_name(finding.at);
+    if (std::ranges::any_of(found_.culprits, [&](const Culprit& known) {
+          return known.host == burnt.host && known.name == name;
+        }))
+      return;
+    found_.culprits.push_back({finding.at.kind, name, 1, finding.message, false, burnt.host});
+  }
+
+  void judge_wrong(const BurntDevice& burnt, const BurnWrong& wrong) {
+    Finding bad = finding(burnt, wrong.what);
+    bad.fail(ErrorCode::bad_data, format("{}: wrong data: {}", name_of(burnt), wrong_text(wrong)),
+             burnt.device.gpu         ? kBadGpu
+             : wrong.what == "memory" ? kBadMemory
+                                      : kBadCore);
+    accuse(burnt, bad);
+    found_.findings.push_back(std::move(bad));
+  }
+
+  // What was not burnt is not tested; a GPU that stopped on the way is at fault.
+  void judge_whole(const BurntDevice& burnt) {
+    const BurnDevice& device = burnt.device;
+    if (!device.gpu && !is_core(device) && device.why_not.empty()) return;
+    Finding whole = finding(burnt, "whole");
+    const std::string name = name_of(burnt);
+    if (device.code == ErrorCode::lost || device.code == ErrorCode::deadline) {
+      whole.fail(device.code,
+                 format("{}: it stopped in round {}: {}", name, device.rounds, device.why_not),
+                 kBadGpu);
+      accuse(burnt, whole);
+    } else if (!device.why_not.empty()) {
+      whole.leave_out(format("{}: it was not burnt: {}", name, device.why_not));
+    } else if (device.memory_bytes == 0) {
+      whole.leave_out(format("{}: none of its memory was free to be looked at", name),
+                      "burn when nothing else runs there");
+    } else {
+      whole.basis = format("{}, {} of memory", counted(device.rounds, "round"),
+                           human_bytes(device.memory_bytes));
+    }
+    found_.findings.push_back(std::move(whole));
+  }
+
+  void judge_heat(const BurntDevice& burnt) {
+    if (!burnt.device.gpu || burnt.device.samples.empty()) return;
+    Finding heat = finding(burnt, "heat");
+    const uint64_t throttled = extremes(burnt.device).throttled;
+    heat.basis = conditions(burnt.device);
+    if ((throttled & kTooHot) != 0)
+      heat.fail(
+          ErrorCode::failed,
+          format("{}: it was slowed down by heat or hardware: {}", name_of(burnt), heat.basis),
+          kHot);
+    else if ((throttled & kThrottledByBrake) != 0)
+      heat.fail(ErrorCode::failed,
+                format("{}: it was slowed down by the power brake: {}", name_of(burnt), heat.basis),
+                kBrake);
+    if (heat.status == FindingStatus::fail) accuse(burnt, heat);
+    found_.findings.push_back(std::move(heat));
+  }
+
+  // Results of a model beside each other; the odd ones have wrong bits in every round.
+  void judge_votes() {
+    std::vector<const BurnDevice*> devices;
+    for (const BurntDevice& burnt : all_) devices.push_back(&burnt.device);
+    for (const BurnVote& each : vote(devices)) {
+      for (const size_t odd : each.odd) {
+        const BurntDevice& burnt = all_[odd];
+        Finding bad = finding(burnt, each.what);
+        bad.fail(ErrorCode::bad_data,
+                 format("{}: wrong data: its product in {} is not that of {} of {} alike, from "
+                        "part {} of {} on",
+                        name_of(burnt), each.what, each.of.size() - each.odd.size(), each.of.size(),
+                        each.band + 1, each.bands),
+                 burnt.device.gpu ? kBadGpu : kBadCore);
+        accuse(burnt, bad);
+        found_.findings.push_back(std::move(bad));
+      }
+      if (!each.odd.empty()) continue;
+      std::string names;
+      for (const size_t one : each.of) names += (names.empty() ? "" : ", ") + name_of(all_[one]);
+      Finding unsure{.name = "burn/" + each.what};
+      unsure.fail(ErrorCode::bad_data,
+                  format("wrong data: the products in {} differ, and nobody can tell which is "
+                         "right: {}",
+                         each.what, names),
+                  kUndecided);
+      found_.findings.push_back(std::move(unsure));
+    }
+  }
+
+  void judge_speeds() {
+    std::map<std::pair<std::string, std::string>, std::vector<double>> equals;
+    std::map<Host, double> cores;  // TFLOP/s of all of a host
+    for (const BurntDevice& burnt : all_)
+      for (const BurnWork& work : burnt.device.works) {
+        if (work.TFLOPs <= 0) continue;
+        if (burnt.device.gpu)
+          equals[{burnt.device.model, work.what}].push_back(work.TFLOPs);
+        else
+          cores[burnt.host] += work.TFLOPs;
+      }
+    for (const BurntDevice& burnt : all_)
+      for (const BurnWork& work : burnt.device.works)
+        if (burnt.device.gpu && work.TFLOPs > 0)
+          judge_speed(burnt, work, equals[{burnt.device.model, work.what}]);
+    for (const auto& [host, TFLOPs] : cores) {
+      Finding speed{.name = "burn/cores", .at = {.kind = SubjectKind::host, .host = host}};
+      speed.measured = format("{:.4g}", TFLOPs * 1e3);
+      speed.unit = "GFLOP/s";
+      found_.findings.push_back(std::move(speed));
+    }
+  }
+
+  void judge_speed(const BurntDevice& burnt, const BurnWork& work,
+                   const std::vector<double>& equals) {
+    Finding speed = finding(burnt, work.what + " speed");
+    speed.measured = format("{:.4g}", work.TFLOPs);
+    speed.unit = "TFLOP/s";
+    const double usual = median(equals), least = below_ * usual;
+    if (equals.size() >= kLeastEquals && work.TFLOPs < least) {
+      speed.expected = format("{:.4g}", least);
+      speed.basis = format("{:g} of the median of {} GPUs", below_, equals.size());
+      const std::string when = conditions(burnt.device);
+      speed.fail(
+          ErrorCode::failed,
+          format("{}: {} at {:.4g} TFLOP/s, the median of its equals is {:.4g}{}", name_of(burnt),
+                 work.what, work.TFLOPs, usual, when.empty() ? "" : "; " + when),
+          kSlow);
+      accuse(burnt, speed);
+    }
+    found_.findings.push_back(std::move(speed));
+  }
+
+  const std::span<const BurntDevice> all_;
+  const double below_;
+  BurnFindings found_;
+};
+
+// The same kind of product in a later stretch.
+void add_work(BurnDevice& to, const BurnWork& work) {
+  const auto known = std::ranges::find(to.works, work.what, &BurnWork::what);
+  if (known == to.works.end()) {
+    to.works.push_back(work);
+    return;
+  }
+  if (known->bands != work.bands)
+    to.wrong.push_back({.what = work.what,
+                        .against = "an earlier run",
+                        .round = 0,
+                        .place = "its first product",
+                        .count = 1});
+  const double all = double(known->products + work.products);
+  if (all > 0)
+    known->TFLOPs =
+        (known->TFLOPs * double(known->products) + work.TFLOPs * double(work.products)) / all;
+  known->products += work.products;
+}
+
+}  // namespace
+
+void add_burnt(std::vector<BurntDevice>& all, const Host& host, const BurnReport& report,
+               double since_s) {
+  for (const BurnDevice& device : report.devices) {
+    auto known = std::ranges::find_if(all, [&](const BurntDevice& one) {
+      return one.host == host && one.device.device == device.device;
+    });
+    const bool fresh = known == all.end();
+    if (fresh) {
+      known = all.insert(all.end(), {host, device});
+      known->device.samples.clear();
+    }
+    BurnDevice& to = known->device;
+    for (BurnSample sample : device.samples) {
+      sample.at_s += since_s;
+      to.samples.push_back(sample);
+    }
+    if (fresh) continue;
+    for (BurnWrong wrong : device.wrong) {
+      wrong.round += to.rounds;
+      to.wrong.push_back(std::move(wrong));
+    }
+    for (const BurnWork& work : device.works) add_work(to, work);
+    to.rounds += device.rounds;
+    to.memory_bytes = std::max(to.memory_bytes, device.memory_bytes);
+    to.memory_passes += device.memory_passes;
+    if (!to.why_not.empty()) continue;
+    to.why_not = device.why_not;
+    to.code = device.code;
+  }
+}
+
+BurnFindings judge_burnt(std::span<const BurntDevice> all, double below) {
+  return BurnJudge(all, below).judge();
+}
+
+std::vector<BurntDevice> kept_burnt(std::vector<BurntDevice> all) {
+  std::erase_if(all, [](const BurntDevice& burnt) {
+    return !burnt.device.gpu && burnt.device.samples.empty() && burnt.device.wrong.empty();
+  });
+  const size_t most =
+      std::clamp<size_t>(kMostSamplesKept / std::max<size_t>(all.size(), 1), 8, BurnCurve::kMost);
+  for (BurntDevice& burnt : all) {
+    for (BurnWork& work : burnt.device.works) work.bands.clear();
+    auto& samples = burnt.device.samples;
+    const size_t each = (samples.size() + most - 1) / most;
+    if (each < 2) continue;
+    std::vector<BurnSample> fewer;
+    for (size_t i = 0; i < samples.size(); ++i)
+      if (i % each == 0)
+        fewer.push_back(samples[i]);
+      else
+        merge_sample(fewer.back(), samples[i], i % each);
+    samples = std::move(fewer);
+  }
+  return all;
+}
+
+static void fields(Record& io, BurntDevice& burnt) {
+  io.field("host", burnt.host);
+  fields(io, burnt.device);
+}
+
+void write_burnt(JsonWriter& json, const std::vector<BurntDevice>& burnt) {
+  Record io(json);
+  io.field("burn", described(burnt));
+}
+
+void read_burnt(Record& io, std::vector<BurntDevice>& burnt) {
+  constexpr size_t kMostDevices = 1 << 16;
+  io.field("burn", burnt, kMostDevices);
+}
+
+}  // namespace collctl::cmd
