@@ -112,6 +112,20 @@ std::vector<Command> make_commands() {
       "several, to some none, always the same. A pair has the size of alltoall's on average.",
       {{"collctl alltoallv -b 1M", "from 1 MiB a rank"}}));
   table.push_back(collective(
+      "moe-dispatch", "skewed blocks from every rank, as tokens to experts",
+      "Every rank deals its blocks, as many as there are ranks, out by Zipf's law: rank k takes "
+      "1/(k+1) of what rank 0 does, from every rank alike.",
+      {{"collctl moe-dispatch -b 7K -e 28M -f 4", "1 to 4096 tokens of 7 KiB a rank"}}));
+  table.push_back(
+      collective("moe-combine", "the way back of moe-dispatch",
+                 "Every rank sends each other one as much as moe-dispatch brings it from there.",
+                 {{"collctl moe-combine -b 7K -e 28M -f 4", "1 to 4096 tokens of 7 KiB a rank"}}));
+  table.push_back(collective(
+      "hot-expert", "half of every rank's blocks to rank 0",
+      "Every rank deals its blocks, as many as there are ranks: half of them to rank 0, one each "
+      "to ranks 1, 2, ... until none is left.",
+      {{"collctl hot-expert -b 7K -e 28M -f 4", "1 to 4096 tokens of 7 KiB a rank"}}));
+  table.push_back(collective(
       "sendrecv", "every rank sends to the next one",
       "Every rank sends a buffer to the next rank and receives one from the rank before it.",
       {{"collctl sendrecv --sync each", "with percentiles of the time"}}));

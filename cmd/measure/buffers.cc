@@ -31,6 +31,8 @@ RowBytes most_bytes(const BenchSpec& spec, uint64_t largest, const runtime::Comm
       most.input = std::max(most.input, shape.input * size);
       most.output = std::max(most.output, std::max(shape.output, shape.in_place_elements) * size);
       // All ranks alike, as windows must be.
+      most.input =
+          std::max(most.input, most_input(spec.collective, key.size.count, own.size()) * size);
       most.output =
           std::max(most.output, most_output(spec.collective, key.size.count, own.size()) * size);
     }

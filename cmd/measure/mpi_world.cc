@@ -71,7 +71,9 @@ uint64_t most_counted(const RowKey& key, int nranks) {
   const BenchOp& op = key.collective;
   if (op == Collective::all_reduce || op == Collective::reduce) return count;
   if (op == Collective::broadcast || op == Collective::send_recv) return count * size;
-  return std::max(most_output(op, count, nranks), uint64_t(nranks) * count) * size;
+  return std::max({most_input(op, count, nranks), most_output(op, count, nranks),
+                   uint64_t(nranks) * count}) *
+         size;
 }
 
 Error hang_of(const std::string& what) {
@@ -100,7 +102,7 @@ class Calls {
         input_(row.buffers.input->data() + row.buffers.input_at),
         output_(row.buffers.output->data() + row.buffers.output_at),
         submissions_(submissions_for(row)) {
-    if (key_.collective == kAllToAllV) lay_out();
+    if (is_uneven(key_.collective)) lay_out();
     for (const Submission& submission : submissions_)
       requests_.resize(std::max(requests_.size(), submission.size()));
   }
@@ -152,7 +154,7 @@ class Calls {
       case Collective::send_recv:
         break;
     }
-    if (key_.collective == kAllToAllV)
+    if (is_uneven(key_.collective))
       return table_.all_to_all_v(input_, counts_[0].data(), places_[0].data(), byte, output_,
                                  counts_[1].data(), places_[1].data(), byte, world);
     return messages(submission);
@@ -174,7 +176,7 @@ class Calls {
     return table_.waitall(begun, requests_.data(), table_.statuses_ignore);
   }
 
-  // Messages of an alltoallv, sent and received: bytes by rank, and where they lie.
+  // Messages of an uneven exchange, sent and received: bytes by rank, and where they lie.
   void lay_out() {
     for (auto* lists : {&counts_, &places_})
       for (std::vector<int>& list : *lists) list.assign(size_t(place_.nranks), 0);

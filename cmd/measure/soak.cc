@@ -24,12 +24,13 @@ constexpr uint64_t kTold = 200;  // operations between two lines of progress
 constexpr uint64_t kSameChoices = 16;
 constexpr int kMostChannels = 8;  // of forced choices
 
-// Operations that may be part of a group: no steps that wait for one another.
+// Operations that may be part of a group: no steps that wait for one another. Of the uneven ones
+// that whose buffers do not grow with the ranks.
 const std::vector<BenchOp>& soak_ops() {
   static const std::vector<BenchOp> ops = [] {
     std::vector<BenchOp> some;
     for (const BenchOp& op : bench_ops())
-      if (!steps_wait(op)) some.push_back(op);
+      if (!steps_wait(op) && (!is_uneven(op) || op == kAllToAllV)) some.push_back(op);
     return some;
   }();
   return ops;

@@ -16,10 +16,11 @@ using kernels::Collective;
 constexpr int kMostUnevenRanks = 8192;  // their shares are dealt block by block
 
 // An all-to-all with as much for each rank as the busiest one has.
-Result<runtime::Expected> uneven_time(uint64_t count, const runtime::CommShape& shape,
+Result<runtime::Expected> uneven_time(SendPattern of, uint64_t count,
+                                      const runtime::CommShape& shape,
                                       const runtime::Choices& choices, kernels::Protocol protocol) {
   const auto others = uint64_t(std::max(1, shape.nranks - 1));
-  const uint64_t busiest = uneven_totals(shape.nranks).busiest;
+  const uint64_t busiest = uneven_totals(shape.nranks, of).busiest;
   const runtime::Operation even{.collective = Collective::all_to_all,
                                 .count = (count * busiest + others - 1) / others};
   runtime::Choices one = choices;
@@ -36,12 +37,12 @@ Result<PatternChoice> choose_pattern(const BenchOp& op, uint64_t count,
                                      const runtime::CommShape& shape,
                                      const runtime::Choices& choices) {
   COLL_TRY(check_ranks(op, shape.nranks));
-  if (op == kAllToAllV && shape.nranks > kMostUnevenRanks)
+  if (is_uneven(op) && shape.nranks > kMostUnevenRanks)
     return Error(ErrorCode::usage, format("{} is planned for up to {} ranks, not {}", name_of(op),
                                           kMostUnevenRanks, shape.nranks));
   runtime::CommShape mine = shape;
   // An uneven exchange is planned by the messages of the rank that has most; else all do the same.
-  mine.rank = op == kAllToAllV ? uneven_totals(shape.nranks).busiest_rank : 0;
+  mine.rank = is_uneven(op) ? uneven_totals(shape.nranks, op.pattern).busiest_rank : 0;
   const RowKey key{.collective = op, .type = kernels::DataType::float32, .size = {0, count}};
   // Nothing is at these addresses, and nobody looks.
   const auto address = [](uintptr_t at) { return std::bit_cast<void*>(at); };
@@ -63,8 +64,9 @@ Result<PatternChoice> choose_pattern(const BenchOp& op, uint64_t count,
                    .expected = all.largest->expected,
                    .why = all.largest->why};
   chosen.choice.expected.us = all.expected_us;
-  if (op == kAllToAllV) {
-    COLL_ASSIGN(chosen.choice.expected, uneven_time(count, shape, choices, chosen.choice.protocol));
+  if (is_uneven(op)) {
+    COLL_ASSIGN(chosen.choice.expected,
+                uneven_time(op.pattern, count, shape, choices, chosen.choice.protocol));
     chosen.choice.why += "; time: of an alltoall that moves what the busiest rank does";
   } else if (chosen.steps > 1) {
     chosen.choice.why += format("; {} steps, each after the one before", chosen.steps);

@@ -80,6 +80,7 @@ bool is_shown(const BenchReport& report, const BenchRow& row) {
 }  // namespace
 
 std::string nccl_tests_program(const BenchOp& op) {
+  if (is_uneven(op) && op != kAllToAllV) return "";
   switch (op.calls) {
     case Collective::all_reduce:
       return "all_reduce_perf";

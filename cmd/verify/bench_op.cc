@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/format.h"
-#include "cmd/verify/buffer_shape.h"
+#include "cmd/verify/uneven.h"
 
 namespace collctl::cmd {
 
@@ -18,8 +18,9 @@ std::vector<PatternStep> next_steps(uint64_t count, const Place& place, bool) {
            {.peer = (place.rank + n - 1) % n, .sends = false, .count = count}}};
 }
 
+template <SendPattern of>
 std::vector<PatternStep> uneven_steps(uint64_t count, const Place& place, bool) {
-  const auto share = uneven_share(place.rank, place.nranks);
+  const auto share = uneven_share(place.rank, place.nranks, of);
   PatternStep step;
   uint64_t sent = 0, got = 0;
   for (int peer = 0; peer < place.nranks; ++peer) {
@@ -57,6 +58,19 @@ std::vector<PatternStep> hypercube_steps(uint64_t count, const Place& place, boo
   return steps;
 }
 
+template <SendPattern of>
+constexpr SendPatternRow uneven_row(const char* name,
+                                    std::vector<uint32_t> (*deal)(int sender, int nranks)) {
+  return {.pattern = of,
+          .name = name,
+          .like = Collective::all_to_all,
+          .in_place = false,
+          .steps_wait = false,
+          .power_of_two = false,
+          .steps = uneven_steps<of>,
+          .deal = deal};
+}
+
 constexpr SendPatternRow kPatterns[] = {
     {.pattern = SendPattern::next,
      .name = "sendrecv",
@@ -65,13 +79,7 @@ constexpr SendPatternRow kPatterns[] = {
      .steps_wait = false,
      .power_of_two = false,
      .steps = next_steps},
-    {.pattern = SendPattern::uneven,
-     .name = "alltoallv",
-     .like = Collective::all_to_all,
-     .in_place = false,
-     .steps_wait = false,
-     .power_of_two = false,
-     .steps = uneven_steps},
+    uneven_row<SendPattern::uneven>("alltoallv", mixed_blocks),
     {.pattern = SendPattern::hypercube,
      .name = "hypercube",
      .like = Collective::all_gather,
@@ -79,6 +87,9 @@ constexpr SendPatternRow kPatterns[] = {
      .steps_wait = true,
      .power_of_two = true,
      .steps = hypercube_steps},
+    uneven_row<SendPattern::dispatch>("moe-dispatch", zipf_blocks),
+    uneven_row<SendPattern::combine>("moe-combine", zipf_back_blocks),
+    uneven_row<SendPattern::hot>("hot-expert", hot_blocks),
 };
 
 constexpr size_t kAllOps = kernels::kCollectiveCount + std::size(kPatterns) - 1;
@@ -121,6 +132,10 @@ std::optional<BenchOp> find_bench_op(std::string_view name) {
 bool has_in_place_form(const BenchOp& op) {
   if (op.calls == Collective::send_recv) return row_of(op.pattern).in_place;
   return op.calls != Collective::all_to_all && op.calls != Collective::barrier;
+}
+
+bool is_uneven(const BenchOp& op) {
+  return op.calls == Collective::send_recv && row_of(op.pattern).deal != nullptr;
 }
 
 bool steps_wait(const BenchOp& op) {

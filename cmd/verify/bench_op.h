@@ -22,6 +22,9 @@ enum class SendPattern : uint8_t {
   next,       // sendrecv: to the next rank
   uneven,     // alltoallv: so many blocks to each (uneven.h)
   hypercube,  // an all-gather in log2 n steps, rank with rank ^ 2^step
+  dispatch,   // moe-dispatch: most to the ranks of the experts that are asked most
+  combine,    // moe-combine: and back
+  hot,        // hot-expert: half of all to one rank
 };
 
 struct BenchOp {
@@ -34,6 +37,8 @@ struct BenchOp {
   bool operator==(const BenchOp&) const = default;
 };
 inline constexpr BenchOp kAllToAllV{SendPattern::uneven}, kHypercube{SendPattern::hypercube};
+inline constexpr BenchOp kDispatch{SendPattern::dispatch}, kCombine{SendPattern::combine},
+    kHotExpert{SendPattern::hot};
 
 // One message of a rank. Elements of its input, or of its output, which it sends on as well.
 struct PatternMessage {
@@ -54,6 +59,8 @@ struct SendPatternRow {
   bool power_of_two;         // ranks
   // Those of one rank for `count` elements a block.
   std::vector<PatternStep> (*steps)(uint64_t count, const Place& place, bool in_place);
+  // Blocks of a sender by receiver; null: not uneven.
+  std::vector<uint32_t> (*deal)(int sender, int nranks) = nullptr;
 };
 const SendPatternRow& row_of(SendPattern pattern);
 // The collective that it calls, or that its pattern is like.
@@ -71,9 +78,11 @@ constexpr bool has_root(const BenchOp& op) {
 }
 bool has_in_place_form(const BenchOp& op);
 bool steps_wait(const BenchOp& op);  // as of its row
+// Whether its pattern deals blocks out: to some ranks several, to some none.
+bool is_uneven(const BenchOp& op);
 // Whether the model knows what it should take: not of uneven exchanges.
-constexpr bool has_expectation(const BenchOp& op) {
-  return op != kAllToAllV;
+inline bool has_expectation(const BenchOp& op) {
+  return !is_uneven(op);
 }
 // Error usage: the reason why a job of `ranks` cannot run it.
 Status check_ranks(const BenchOp& op, int ranks);

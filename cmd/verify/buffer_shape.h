@@ -3,11 +3,10 @@
 // all_reduce, broadcast, reduce and send_recv move count elements, the others nranks x count.
 #pragma once
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "base/result.h"
-#include "cmd/verify/bench_op.h"
+#include "cmd/verify/uneven.h"
 
 namespace collctl::cmd {
 
@@ -35,36 +34,12 @@ struct BufferShape {
   uint64_t in_place_elements = 0, in_place_input = 0, in_place_output = 0;
 };
 BufferShape buffer_shape(const BenchOp& op, uint64_t count, const Place& place);
-// Elements of the largest output of any rank, and any root.
+// Elements of the largest input and output of any rank, and any root.
+uint64_t most_input(const BenchOp& op, uint64_t count, int nranks);
 uint64_t most_output(const BenchOp& op, uint64_t count, int nranks);
 
-// busbw = algbw x factor. Source: nccl-tests (what each link must carry at least); of alltoallv
-// what the busiest rank must send or take.
+// busbw = algbw x factor. Source: nccl-tests (what each link must carry at least); of uneven
+// exchanges what the busiest rank must send or take.
 double bus_factor(const BenchOp& op, int nranks);
-
-// How much each rank of an alltoallv sends each other one. Every rank has n blocks, as for
-// alltoall, but deals them out: block i of sender s goes to rank mix(mix(mix(n) + s) + i) mod n,
-// where mix is splitmix64's finisher. So every run has the same counts, a pair has one block on
-// average, a third of them none, some several, and who receives most takes about 1.5 n. Threads:
-// any.
-
-struct UnevenShare {             // of one rank, in blocks
-  std::vector<uint32_t> to;      // by receiver: that it sends there
-  std::vector<uint32_t> from;    // by sender: that it gets from there
-  std::vector<uint32_t> before;  // by sender: that go to ranks below this one, and stand before
-  // Blocks in its output. A pair without data has a block as well, which nobody may write.
-  uint64_t room = 0;
-};
-inline constexpr uint32_t room_of(uint32_t blocks) {
-  return blocks == 0 ? 1 : blocks;
-}
-std::shared_ptr<const UnevenShare> uneven_share(int rank, int nranks);
-
-struct UnevenTotals {    // of all ranks
-  uint64_t busiest = 0;  // blocks to or from others, of the rank that has most
-  int busiest_rank = 0;  // the first of these
-  uint64_t room = 0;     // the largest output
-};
-UnevenTotals uneven_totals(int nranks);
 
 }  // namespace collctl::cmd

@@ -24,9 +24,9 @@ Segment untouched(uint64_t at, uint64_t count) {
   return {at, count, Segment::Source::untouched, -1, 0};
 }
 
-// Segments of an alltoallv: every sender's blocks, and nothing where it sends none.
-std::vector<Segment> uneven_segments(uint64_t count, const Place& place) {
-  const auto share = uneven_share(place.rank, place.nranks);
+// Every sender's blocks, and nothing where it sends none.
+std::vector<Segment> uneven_segments(const BenchOp& op, uint64_t count, const Place& place) {
+  const auto share = uneven_share(place.rank, place.nranks, op.pattern);
   std::vector<Segment> segments;
   uint64_t at = 0;
   for (int r = 0; r < place.nranks; ++r) {
@@ -58,7 +58,7 @@ Mismatch compare_poison(const uint8_t* bytes, uint64_t elements, uint32_t elemen
 
 std::vector<Segment> output_segments(const BenchOp& op, uint64_t count, const Place& place,
                                      bool in_place) {
-  if (op == kAllToAllV) return uneven_segments(count, place);
+  if (is_uneven(op)) return uneven_segments(op, count, place);
   const Collective collective = like(op);
   const uint64_t mine = uint64_t(place.rank) * count;
   const int n = place.nranks;

@@ -116,9 +116,9 @@ TEST_CASE("an all-reduce as JSON", "[cli]") {
 }
 
 TEST_CASE("every collective runs and is right, direct and under run", "[cli]") {
-  for (const char* name :
-       {"allreduce", "allgather", "reducescatter", "broadcast", "reduce", "gather", "scatter",
-        "alltoall", "alltoallv", "sendrecv", "hypercube", "barrier"})
+  for (const char* name : {"allreduce", "allgather", "reducescatter", "broadcast", "reduce",
+                           "gather", "scatter", "alltoall", "alltoallv", "moe-dispatch",
+                           "moe-combine", "hot-expert", "sendrecv", "hypercube", "barrier"})
     for (const char* how : {"run -n 2 ", ""}) {
       const Ran ran = run_collctl(format("{}{} --json --iters 1 --warmup 0 {}", how, name,
                                          std::string(name) == "barrier" ? "" : "-b 64 -e 1K -f 4"));

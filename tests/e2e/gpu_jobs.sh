@@ -50,7 +50,7 @@ gpus=$(grep -o '"ranks":[0-9]*' "$work/out" | head -1 | tr -dc 0-9)
 : "${gpus:?one rank for each GPU, but no number of ranks in the report}"
 echo "on $gpus GPUs"
 quick=(--iters 2 --warmup 1)
-collectives="allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv"
+collectives="allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv moe-dispatch moe-combine hot-expert sendrecv"
 
 for n in $(printf '%s\n' 1 2 "$gpus" | sort -nu | awk -v most="$gpus" '$1 <= most'); do
   for op in $collectives; do

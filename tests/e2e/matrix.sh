@@ -20,7 +20,7 @@ judge() {
   fi
 }
 quick=(--iters 1 --warmup 1)
-for op in allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube; do
+for op in allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv moe-dispatch moe-combine hot-expert sendrecv hypercube; do
   some=3
   for n in 1 2 3 4 7 8 16; do
     [ $op != hypercube ] || { [ $((n & (n - 1))) = 0 ] || continue; some=2; }

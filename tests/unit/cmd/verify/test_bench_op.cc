@@ -90,7 +90,7 @@ TEST_CASE("bench operations: every name is one, and means what it says", "[bench
     CHECK(*find_bench_op(name_of(op)) == op);
   }
   CHECK(names.size() == bench_ops().size());
-  CHECK(bench_ops().size() == kernels::kCollectiveCount + 2);
+  CHECK(bench_ops().size() == kernels::kCollectiveCount + 5);
   for (int c = 0; c < kernels::kCollectiveCount; ++c)
     CHECK(std::string(name_of(BenchOp(Collective(c)))) == kernels::name_of(Collective(c)));
   CHECK_FALSE(find_bench_op("soak"));
@@ -99,10 +99,14 @@ TEST_CASE("bench operations: every name is one, and means what it says", "[bench
 }
 
 TEST_CASE("patterns: all ranks' steps together give what the check expects", "[bench]") {
-  for (int n : {1, 2, 3, 4, 7, 8, 16, 33}) {
+  std::vector<int> ranks{33};
+  for (int n = 1; n <= 16; ++n) ranks.push_back(n);
+  for (const int n : ranks) {
     for (uint64_t count : {0, 1, 5}) {
       check_pattern(SendPattern::next, count, n, false);
-      check_pattern(SendPattern::uneven, count, n, false);
+      for (const SendPattern pattern :
+           {SendPattern::uneven, SendPattern::dispatch, SendPattern::combine, SendPattern::hot})
+        check_pattern(pattern, count, n, false);
       if (!check_ranks(kHypercube, n)) continue;
       check_pattern(SendPattern::hypercube, count, n, false);
       check_pattern(SendPattern::hypercube, count, n, true);
@@ -148,7 +152,61 @@ TEST_CASE("uneven: every rank's blocks, some several, some none, the same seen f
   CHECK(uneven_share(3, 4)->to == std::vector<uint32_t>{2, 1, 1, 0});
 }
 
+TEST_CASE("skewed: the blocks of experts, the same seen from both ends, and their way back",
+          "[bench]") {
+  for (int n = 1; n <= 64; ++n) {
+    INFO(n);
+    uint64_t back = 0;
+    for (int r = 0; r < n; ++r) {
+      for (const SendPattern of : {SendPattern::dispatch, SendPattern::combine, SendPattern::hot}) {
+        const auto mine = uneven_share(r, n, of);
+        uint64_t sent = 0;
+        for (int p = 0; p < n; ++p) {
+          const auto theirs = uneven_share(p, n, of);
+          CHECK(theirs->from[size_t(r)] == mine->to[size_t(p)]);
+          CHECK(theirs->before[size_t(r)] == sent);
+          sent += mine->to[size_t(p)];
+        }
+        CHECK(sent == mine->sends);
+        CHECK(mine->sends <= uneven_totals(n, of).input);
+        CHECK(mine->room <= uneven_totals(n, of).room);
+        if (of == SendPattern::combine)
+          back += sent;
+        else
+          CHECK(sent == uint64_t(n));
+      }
+      CHECK(uneven_share(r, n, SendPattern::combine)->to ==
+            uneven_share(r, n, SendPattern::dispatch)->from);
+      CHECK(uneven_share(r, n, SendPattern::combine)->from ==
+            uneven_share(r, n, SendPattern::dispatch)->to);
+    }
+    CHECK(back == uint64_t(n) * uint64_t(n));
+    const std::vector<uint32_t> zipf = zipf_blocks(0, n);
+    CHECK(std::is_sorted(zipf.rbegin(), zipf.rend()));
+    CHECK(hot_blocks(0, n)[0] == uint32_t(n + 1) / 2);
+  }
+  CHECK(zipf_blocks(3, 8) == std::vector<uint32_t>{3, 1, 1, 1, 1, 1, 0, 0});  // the documented ones
+  CHECK(zipf_blocks(0, 4) == std::vector<uint32_t>{2, 1, 1, 0});
+  CHECK(zipf_back_blocks(0, 4) == std::vector<uint32_t>{2, 2, 2, 2});
+  CHECK(zipf_back_blocks(3, 4) == std::vector<uint32_t>{0, 0, 0, 0});
+  CHECK(hot_blocks(1, 8) == std::vector<uint32_t>{4, 1, 1, 1, 1, 0, 0, 0});
+  CHECK(hot_blocks(0, 5) == std::vector<uint32_t>{3, 1, 1, 0, 0});
+}
+
 TEST_CASE("patterns: sizes, factors, and which numbers of ranks", "[bench]") {
+  CHECK(size_point(kDispatch, 100, 4, 4).bytes == 96);
+  CHECK(bus_factor(kDispatch, 4) == 6.0 / 4);   // rank 0 takes 2 of each of three
+  CHECK(bus_factor(kCombine, 4) == 6.0 / 4);    // and sends them back
+  CHECK(bus_factor(kHotExpert, 4) == 6.0 / 4);  // the same of half
+  CHECK(bus_factor(kHotExpert, 8) == 28.0 / 8);
+  CHECK(bus_factor(kDispatch, 1) == 0);
+  CHECK(buffer_shape(kCombine, 10, {0, 4, 0}).input == 80);
+  CHECK(buffer_shape(kCombine, 10, {3, 4, 0}).input == 0);
+  CHECK(buffer_shape(kCombine, 10, {3, 4, 0}).output == 50);  // 2, 1, 1, and room for one
+  CHECK(most_input(kCombine, 10, 4) == 80);
+  CHECK(most_output(kDispatch, 10, 4) == 80);
+  CHECK_FALSE(has_expectation(kHotExpert));
+  CHECK_FALSE(has_in_place_form(kCombine));
   CHECK(size_point(kAllToAllV, 100, 4, 4).count == 6);
   CHECK(size_point(kAllToAllV, 100, 4, 4).bytes == 96);
   CHECK(size_point(kHypercube, 100, 4, 4).bytes == 96);
