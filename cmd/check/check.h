@@ -142,6 +142,7 @@ Status check_pairs(CheckRun& run);
 Status tally_paths(const std::vector<Host>& hosts, const RailsReport& report, Tally& tally);
 Status check_cluster(CheckRun& run);
 Status check_burn(CheckRun& run);
+Status check_traffic(CheckRun& run);
 Status begin_counters(CheckRun& run);
 Status check_counters(CheckRun& run);
 

@@ -1,4 +1,5 @@
-// The suite of all hosts together: collectives over those that are still fit.
+// The suites of all hosts together: collectives, and the traffic of inference and experts, over
+// those that are still fit.
 #include <algorithm>
 
 #include "base/format.h"
@@ -9,6 +10,7 @@
 #include "cmd/judge/bench.h"
 #include "cmd/judge/blame.h"
 #include "cmd/text/sizes.h"
+#include "cmd/verify/uneven.h"
 
 namespace collctl::cmd {
 namespace {
@@ -56,7 +58,7 @@ std::vector<Host> connected(const CheckRun& run, std::vector<Host> hosts) {
 // what an all-to-all moved elsewhere meanwhile was right.
 class WrongData {
  public:
-  explicit WrongData(const std::vector<Host>& hosts) {
+  WrongData(const char* suite, const std::vector<Host>& hosts) : suite_(suite) {
     for (const Host& host : hosts) parts_.add({.kind = SubjectKind::host, .host = host});
   }
   void add(const BenchReport& report) {
@@ -64,9 +66,14 @@ class WrongData {
     std::vector<Host> host_of(size_t(report.header->ranks));
     for (const HostLine& host : report.header->hosts)
       for (const int rank : host.ranks) host_of.at(size_t(rank)) = host.host;
-    // All faults of a row have the same hops; in an all-to-all a row has one fault, with its own
-    // hops, for each rank where data arrived wrong.
-    const bool each = report.spec.collective == kernels::Collective::all_to_all;
+    // All faults of a row have the same hops; in an all-to-all, even or not, a row has one fault,
+    // with its own hops, for each rank where data arrived wrong.
+    const BenchOp& op = report.spec.collective;
+    const bool each = like(op) == kernels::Collective::all_to_all;
+    const auto has_sent = [&](int from, int to) {
+      return !is_uneven(op) ||
+             uneven_share(from, report.header->ranks, op.pattern)->to[size_t(to)] > 0;
+    };
     std::vector<std::vector<DataFault::Hop>> seen;
     size_t rows = 0;
     for (const DataFault& fault : report.faults) {
@@ -86,7 +93,7 @@ class WrongData {
         const bool wrong = std::any_of(seen.begin(), seen.end(), [&](const auto& hops) {
           return std::find(hops.begin(), hops.end(), hop) != hops.end();
         });
-        if (wrong || host_of[size_t(from)] == host_of[size_t(to)]) continue;
+        if (wrong || host_of[size_t(from)] == host_of[size_t(to)] || !has_sent(from, to)) continue;
         Trial good;
         add_parts(good, host_of, hop);
         trials_.insert(trials_.end(), rows, good);
@@ -94,7 +101,7 @@ class WrongData {
   }
   void conclude(CheckRun& run) const {
     for (const Blamed& one : blame(parts_.all(), trials_).culprits) {
-      Finding finding{.name = "cluster/blame"};
+      Finding finding{.name = format("{}/blame", suite_)};
       if (one.named()) {
         const Suspect& part = parts_[one.part];
         const Subject& at = part.at;
@@ -105,7 +112,7 @@ class WrongData {
         finding.fail(ErrorCode::bad_data,
                      format("{} {}: {}", subject_word(at.kind), part.name(), evidence),
                      "test memory and NICs of the hosts at its ends (memtester, ethtool -S)");
-        if (at.kind == SubjectKind::host) run.out.try_emplace(at.host, "cluster");
+        if (at.kind == SubjectKind::host) run.out.try_emplace(at.host, suite_);
         run.culprits.push_back({at.kind, part.name(),
                                 one.tried == 0 ? 0 : double(one.bad) / one.tried, evidence, false,
                                 finding.at.host});
@@ -131,6 +138,7 @@ class WrongData {
         trial.parts.push_back(each);
   }
 
+  const char* const suite_;
   Suspects parts_;
   std::vector<Trial> trials_;
 };
@@ -139,9 +147,12 @@ class WrongData {
 // counts.
 class Measured {
  public:
-  Measured(CheckRun& run, const std::vector<Host>& hosts, kernels::Collective collective)
-      : run_(run), hosts_(hosts), name_(name_of(collective)), all_{.name = "cluster/" + name_} {
-    spec_ = cluster_spec(run.options, collective);
+  Measured(CheckRun& run, const char* suite, const std::vector<Host>& hosts, BenchSpec spec)
+      : run_(run),
+        hosts_(hosts),
+        name_(name_of(spec.collective)),
+        spec_(std::move(spec)),
+        all_{.name = format("{}/{}", suite, name_)} {
     spec_.device_request = interpret_device(run.line);
     spec_.op_timeout_s = run.launch.op_timeout_s;
     if (run.line.has("net")) spec_.net = run.line.text("net");
@@ -251,6 +262,56 @@ class Measured {
   bool far_below_ = false, slow_ = false;
 };
 
+// Those of the fit hosts that reach each other; of the rest it is told. Errors: incomplete.
+Result<std::vector<Host>> partners_of(CheckRun& run, const char* suite) {
+  const std::vector<Host> fit = run.fit();
+  std::vector<Host> hosts = connected(run, fit);
+  for (const Host& host : fit) {
+    if (std::find(hosts.begin(), hosts.end(), host) != hosts.end()) continue;
+    Finding finding{.name = format("{}/hosts", suite)};
+    finding.at.kind = SubjectKind::host;
+    finding.at.host = host;
+    finding.leave_out(format("{} took no part: a link of it is broken", host));
+    run.findings.push_back(std::move(finding));
+  }
+  if (hosts.size() < 2)
+    return Error(ErrorCode::incomplete, "fewer than two hosts are left that reach each other");
+  return hosts;
+}
+
+// The slowest of those that are far below what is expected.
+Result<std::optional<BenchReport>> measure_all(CheckRun& run, const char* suite,
+                                               const std::vector<Host>& hosts,
+                                               const std::vector<BenchSpec>& specs) {
+  WrongData wrong(suite, hosts);
+  for (const Host& host : hosts) run.tally.plan(host, specs.size(), "collectives");
+  std::optional<BenchReport> slowest;
+  for (const BenchSpec& spec : specs) {
+    Measured measured(run, suite, hosts, spec);
+    COLL_TRY(measured.judge(wrong));
+    if (measured.slow() &&
+        (!slowest || share_of(run.measured.back().rows.back()) < share_of(slowest->rows.back())))
+      slowest = run.measured.back();
+  }
+  wrong.conclude(run);
+  return slowest;
+}
+
+// Sizes as their users have them: 1 to 4096 tokens of 7 KiB a rank to experts and back, and blocks
+// of a cache of 64 KiB to 16 MiB from one to the next, from all to one and from one to all.
+struct Traffic {
+  BenchOp op;
+  uint64_t least, most;
+};
+constexpr Traffic kTraffic[] = {
+    {kDispatch, 7 << 10, 28 << 20},
+    {kCombine, 7 << 10, 28 << 20},
+    {kHotExpert, 7 << 10, 28 << 20},
+    {kernels::Collective::send_recv, 64 << 10, 16 << 20},
+    {kernels::Collective::gather, 64 << 10, 16 << 20},
+    {kernels::Collective::scatter, 64 << 10, 16 << 20},
+};
+
 }  // namespace
 
 Result<std::optional<Error>> measure_on(CheckRun& run, const std::vector<Host>& hosts,
@@ -271,32 +332,29 @@ Result<std::optional<Error>> measure_on(CheckRun& run, const std::vector<Host>& 
 }
 
 Status check_cluster(CheckRun& run) {
-  const std::vector<Host> fit = run.fit();
-  const std::vector<Host> hosts = connected(run, fit);
-  for (const Host& host : fit) {
-    if (std::find(hosts.begin(), hosts.end(), host) != hosts.end()) continue;
-    Finding finding{.name = "cluster/hosts"};
-    finding.at.kind = SubjectKind::host;
-    finding.at.host = host;
-    finding.leave_out(format("{} took no part: a link of it is broken", host));
-    run.findings.push_back(std::move(finding));
-  }
-  if (hosts.size() < 2)
-    return Error(ErrorCode::incomplete, "fewer than two hosts are left that reach each other");
-  WrongData wrong(hosts);
-  const auto collectives = check_collectives(run.options.level);
-  for (const Host& host : hosts) run.tally.plan(host, collectives.size(), "collectives");
-  std::optional<BenchReport> slowest;
-  for (const kernels::Collective collective : collectives) {
-    Measured measured(run, hosts, collective);
-    COLL_TRY(measured.judge(wrong));
-    if (measured.slow() &&
-        (!slowest || share_of(run.measured.back().rows.back()) < share_of(slowest->rows.back())))
-      slowest = run.measured.back();
-  }
-  wrong.conclude(run);
+  std::vector<BenchSpec> specs;
+  for (const kernels::Collective collective : check_collectives(run.options.level))
+    specs.push_back(cluster_spec(run.options, collective));
+  COLL_ASSIGN(const std::vector<Host> hosts, partners_of(run, "cluster"));
+  COLL_ASSIGN(const auto slowest, measure_all(run, "cluster", hosts, specs));
   // What busy hosts have spoilt is measured again first.
   return slowest && run.busy.empty() ? find_slow_hosts(run, hosts, *slowest) : Status();
+}
+
+Status check_traffic(CheckRun& run) {
+  std::vector<BenchSpec> specs;
+  for (const Traffic& traffic : kTraffic) {
+    BenchSpec& spec = specs.emplace_back(cluster_spec(run.options, traffic.op));
+    spec.plateau = false;
+    // Its own, unless others were asked for.
+    if (run.line.has("max-bytes") || run.line.has("min-bytes")) continue;
+    spec.min_bytes = traffic.least;
+    spec.max_bytes = traffic.most;
+    spec.step_factor = 4;
+  }
+  COLL_ASSIGN(const std::vector<Host> hosts, partners_of(run, "traffic"));
+  COLL_TRY(measure_all(run, "traffic", hosts, specs));
+  return {};
 }
 
 }  // namespace collctl::cmd

@@ -32,6 +32,7 @@ constexpr FigureRow kFigures[] = {
     {"gpus/write", "copies between GPUs", "what is usual of alike pairs"},
     {"gpus/latency", "loads between GPUs", "what is usual of alike pairs"},
     {"node/allreduce", "all-reduce inside a host", "the median of alike hosts", true},
+    {"traffic/moe-dispatch", "tokens to experts over all hosts", "nothing", true},
 };
 
 struct SeenFigure {

@@ -27,7 +27,7 @@ double node_limit_s(CheckLevel level);
 // The same of a run by one way, in all protocols and by all algorithms: short, its times say
 // little.
 std::vector<std::string> way_sizes(CheckLevel level);
-BenchSpec cluster_spec(const CheckOptions& options, kernels::Collective collective);
+BenchSpec cluster_spec(const CheckOptions& options, const BenchOp& op);
 
 // "0.1 GB/s at 64 MiB, 12 % of the 0.83 that the model expects (...)"; empty: at least half of it,
 // or nothing is expected.

@@ -168,9 +168,9 @@ double node_limit_s(CheckLevel level) {
   return kSeconds[size_t(level)];
 }
 
-BenchSpec cluster_spec(const CheckOptions& options, kernels::Collective collective) {
+BenchSpec cluster_spec(const CheckOptions& options, const BenchOp& op) {
   BenchSpec spec;
-  spec.collective = collective;
+  spec.collective = op;
   static_cast<SizeRange&>(spec) = options.sizes;
   spec.max_bytes_given = true;
   spec.plateau = options.plateau;

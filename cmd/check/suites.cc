@@ -46,6 +46,10 @@ double cluster_seconds(int hosts, CheckLevel level) {
 double burn_seconds(int hosts, CheckLevel) {
   return 20 * burn_turns(hosts);
 }
+// Rows of the same sizes at every level.
+double traffic_seconds(int hosts, CheckLevel) {
+  return kAskSeconds + 0.5 * hosts + 20;
+}
 
 constexpr Suite kSuites[] = {
     {"doctor", CheckLevel::quick, 1, "SSH, drivers, limits, /dev/shm, clocks, NICs, reachability",
@@ -64,6 +68,10 @@ constexpr Suite kSuites[] = {
      "a network between the hosts", pair_seconds, check_pairs, true},
     {"cluster", CheckLevel::quick, 2, "collectives over all fit hosts with every element checked",
      "ranks on the hosts", cluster_seconds, check_cluster, true},
+    {"traffic", CheckLevel::full, 2,
+     "the traffic of inference over all fit hosts, every element checked: tokens to experts and "
+     "back, a hot expert, blocks of a cache",
+     "ranks on the hosts", traffic_seconds, check_traffic, true},
     {"burn", CheckLevel::full, 1,
      "GPUs, or cores, under full load: every bit of products and memory, heat, clocks",
      "ranks on the hosts", burn_seconds, check_burn, true},
@@ -219,7 +227,7 @@ void add_check_options(std::vector<Option>& t) {
       "quick: two collectives of up to 1 MiB. standard: all of up to 4 MiB. full: up to 16 MiB, "
       "and every path between NICs for longer. Each has one size more, for the line rate.");
   add("b,min-bytes", size("8", 1), to<&SizeRange::min_bytes>,
-      "smallest size of collectives (node, cluster)");
+      "smallest size of collectives (node, cluster, traffic)");
   add("e,max-bytes", size("chosen by level", 1), to<&SizeRange::max_bytes>,
       "largest size, in place of one at the line rate");
   add("only", repeatable(some_of("SUITES", names)),

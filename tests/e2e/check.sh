@@ -113,6 +113,15 @@ if case_is "data that arrives wrong: the link on which it went wrong is named"; 
   names "link node01 - node05"
 fi
 
+if case_is "the traffic of inference: right everywhere, and data that arrives wrong is named"; then
+  run check -H "$all" $patient --level quick -e 64K --only traffic
+  is_code 0
+  has_out "tokens to experts over all hosts"
+  COLLCTL_FAULT=corrupt:rank=0 run check -H "$all" $patient --level quick -e 64K --only traffic --json
+  is_code 7
+  names "link node01 - node05"
+fi
+
 if case_is "a host that is down: named, and the rest is still judged"; then
   rig_sshd_stop 5
   run check -H "$all" $patient --level quick -e 64K --skip doctor,node --write-hosts "$rig/lists"
