@@ -196,7 +196,7 @@ std::vector<Command> make_commands() {
        .arguments =
            "FILE... [options]\n--diff OLD NEW [options]\n--trend DIR [--host NAME] [options]",
        .scopes = kReport,
-       .summary = "saved reports again, several as one, two compared, or a history's trend",
+       .summary = "saved reports again, several as one, or compared",
        .description =
            "Prints what a command has written with --json, -o FILE.json or -o FILE.jsonl as the "
            "run itself would have printed it: collectives, check, doctor, rails, window-test; of "

@@ -226,8 +226,7 @@ void add_check_options(std::vector<Option>& t) {
       "how much is measured: quick, standard or full",
       "quick: two collectives of up to 1 MiB. standard: all of up to 4 MiB. full: up to 16 MiB, "
       "and every path between NICs for longer. Each has one size more, for the line rate.");
-  add("b,min-bytes", size("8", 1), to<&SizeRange::min_bytes>,
-      "smallest size of collectives (node, cluster, traffic)");
+  add("b,min-bytes", size("8", 1), to<&SizeRange::min_bytes>, "smallest size of collectives");
   add("e,max-bytes", size("chosen by level", 1), to<&SizeRange::max_bytes>,
       "largest size, in place of one at the line rate");
   add("only", repeatable(some_of("SUITES", names)),
@@ -256,13 +255,13 @@ void add_check_options(std::vector<Option>& t) {
       "of rounds; a table has the worst values of each twelfth of the time. -o FILE.jsonl grows by "
       "a line for each round. A signal ends it with the verdict of what it has: 8 where nothing "
       "failed until then.");
-  add("history", directory(), "add the result to the checks in DIR (report --trend DIR)",
+  add("history", directory(), "keep the result in DIR, for report --trend DIR",
       "A file for each check, with what failed, was odd or was not tested, and the speeds. DIR is "
       "made when it is missing. Several checks may add to it at the same time. Where it cannot be "
       "written, that is said after the verdict, and a check that passed ends with 3.");
   add("history-keep", integer("N", 1, 1e6, "all"), to<&CheckOptions::history_keep>,
-      "remove the oldest checks from DIR beyond the newest N (check)",
-      "Files that check did not write there stay.");
+      "and only the newest N there",
+      "The oldest checks are removed from DIR; files that check did not write there stay.");
   add("burn", number("MINUTES", "", 0.01, 100000, "2 with --level full"),
       "load on all GPUs (else cores) for so long, every bit looked at (check)",
       "The suite burn: products in all precisions and patterns in all of the free memory, on all "
