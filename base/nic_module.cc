@@ -1,0 +1,173 @@
+#include "base/nic_module.h"
+
+#include <linux/dcbnl.h>
+#include <linux/ethtool_netlink.h>
+#include <linux/genetlink.h>
+#include <linux/rtnetlink.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+
+#include "base/format.h"
+#include "base/netlink.h"
+
+namespace collctl::base {
+namespace {
+
+constexpr uint8_t kFirstAddress = 0x50, kSensors = 0x51;  // on the module's bus
+constexpr size_t kMostMappings = 64;
+
+std::string text_in(const Bytes& bytes) {
+  std::string text;
+  for (const uint8_t c : bytes) text += c >= 0x20 && c < 0x7f ? char(c) : ' ';
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text;
+}
+
+std::optional<double> number_at(const Bytes& bytes, size_t at) {
+  if (bytes.size() < at + 2) return std::nullopt;
+  return double(bytes[at] << 8 | bytes[at + 1]);
+}
+std::optional<double> degrees_in(const Bytes& bytes) {
+  const auto number = number_at(bytes, 0);
+  return number ? std::optional(double(int16_t(*number)) / 256) : std::nullopt;
+}
+// Tenths of a microwatt; an alarm at nothing is none.
+std::optional<double> light_in(const Bytes& bytes) {
+  const auto number = number_at(bytes, 0);
+  return number && *number > 0 ? std::optional(*number / 10) : std::nullopt;
+}
+
+// Places of what is read, by kind of module.
+struct ModuleMap {
+  ModulePart vendor, part, temperature, most, received, least;
+};
+constexpr ModuleMap kSfp{{0, 20, 16},     {0, 40, 16},       {0, 96, 2, true},
+                         {0, 0, 2, true}, {0, 104, 2, true}, {0, 34, 2, true}};
+constexpr ModuleMap kQsfp{{0, 148, 16}, {0, 168, 16}, {0, 22, 2},
+                          {3, 128, 2},  {0, 34, 8},   {3, 178, 2}};
+constexpr ModuleMap kCmis{{0, 129, 16}, {0, 148, 16},    {0, 14, 2},
+                          {2, 128, 2},  {0x11, 186, 16}, {2, 194, 2}};
+struct ModuleKind {
+  uint8_t identifier;
+  const char* type;
+  const ModuleMap* map;
+};
+constexpr ModuleKind kKinds[] = {{0x03, "SFP", &kSfp},      {0x0c, "QSFP", &kQsfp},
+                                 {0x0d, "QSFP+", &kQsfp},   {0x11, "QSFP28", &kQsfp},
+                                 {0x18, "QSFP-DD", &kCmis}, {0x19, "OSFP", &kCmis},
+                                 {0x1e, "QSFP", &kCmis}};
+
+// Whether it has pages of sensors and thresholds; a plain copper cable has not.
+bool has_sensors(const ModuleMap& map, const ReadModule& read) {
+  if (&map == &kSfp) {
+    const Bytes kind = read({0, 92, 1});  // of diagnostics
+    return kind.size() == 1 && (kind[0] & 0x40) != 0;
+  }
+  const Bytes status = read({0, 2, 1});
+  const int flat = &map == &kCmis ? 0x80 : 0x04;
+  return status.size() == 1 && (status[0] & flat) == 0;
+}
+
+// The number of ethtool's family, which differs by kernel; 0: it has none.
+uint16_t ethtool_family() {
+  const genlmsghdr head{CTRL_CMD_GETFAMILY, 1, 0};
+  NetlinkQuestion question(GENL_ID_CTRL, {reinterpret_cast<const uint8_t*>(&head), sizeof head});
+  question.put(CTRL_ATTR_FAMILY_NAME, ETHTOOL_GENL_NAME);
+  const auto answer = question.ask(NETLINK_GENERIC);
+  uint16_t family = 0;
+  if (answer.error != 0 || answer.payload.size() < sizeof head) return 0;
+  walk_attributes(ByteView(answer.payload).subspan(sizeof head),
+                  [&](int attribute, ByteView value) {
+                    if (attribute == CTRL_ATTR_FAMILY_ID && value.size() == sizeof family)
+                      std::memcpy(&family, value.data(), sizeof family);
+                  });
+  return family;
+}
+
+}  // namespace
+
+std::optional<NicModule> nic_module(const ReadModule& read) {
+  const Bytes identifier = read({0, 0, 1});
+  if (identifier.size() != 1) return std::nullopt;
+  const auto kind = std::ranges::find(kKinds, identifier[0], &ModuleKind::identifier);
+  if (kind == std::end(kKinds)) return NicModule{};
+  NicModule module;
+  module.type = kind->type;
+  module.vendor = text_in(read(kind->map->vendor));
+  module.part = text_in(read(kind->map->part));
+  if (!has_sensors(*kind->map, read)) return module;
+  module.temperature_C = degrees_in(read(kind->map->temperature));
+  if (const auto most = degrees_in(read(kind->map->most)); most && *most > 0) module.most_C = most;
+  module.least_uW = light_in(read(kind->map->least));
+  const Bytes received = read(kind->map->received);
+  for (size_t at = 0; at + 1 < received.size(); at += 2)
+    module.received_uW.push_back(*number_at(received, at) / 10);
+  return module;
+}
+
+Bytes ModuleMemory::read(const ModulePart& part) {
+  static const uint16_t family = ethtool_family();
+  Bytes data;
+  if (family == 0) {
+    error_ = EOPNOTSUPP;
+    return data;
+  }
+  const genlmsghdr head{ETHTOOL_MSG_MODULE_EEPROM_GET, ETHTOOL_GENL_VERSION, 0};
+  NetlinkQuestion question(family, {reinterpret_cast<const uint8_t*>(&head), sizeof head});
+  question.begin_nest(ETHTOOL_A_MODULE_EEPROM_HEADER);
+  question.put(ETHTOOL_A_HEADER_DEV_NAME, interface_);
+  question.end_nest();
+  question.put_number(ETHTOOL_A_MODULE_EEPROM_OFFSET, uint32_t(part.offset));
+  question.put_number(ETHTOOL_A_MODULE_EEPROM_LENGTH, uint32_t(part.length));
+  question.put_number(ETHTOOL_A_MODULE_EEPROM_PAGE, part.page);
+  question.put_number(ETHTOOL_A_MODULE_EEPROM_BANK, uint8_t(0));
+  question.put_number(ETHTOOL_A_MODULE_EEPROM_I2C_ADDRESS, part.sensors ? kSensors : kFirstAddress);
+  const auto answer = question.ask(NETLINK_GENERIC);
+  error_ = answer.error;
+  if (answer.payload.size() < sizeof head) return data;
+  walk_attributes(ByteView(answer.payload).subspan(sizeof head),
+                  [&](int attribute, ByteView value) {
+                    if (attribute == ETHTOOL_A_MODULE_EEPROM_DATA && value.size() == part.length)
+                      data.assign(value.begin(), value.end());
+                  });
+  return data;
+}
+
+NicPriorities priorities_of_answer(ByteView attributes) {
+  NicPriorities found;
+  std::vector<std::pair<int, int>> by_dscp;
+  walk_attributes(attributes, [&](int outer, ByteView ieee) {
+    if (outer != DCB_ATTR_IEEE) return;
+    walk_attributes(ieee, [&](int inner, ByteView value) {
+      if (inner == DCB_ATTR_IEEE_PFC && value.size() > offsetof(ieee_pfc, pfc_en))
+        for (int priority = 0; priority < 8; ++priority)
+          found.pfc += (value[offsetof(ieee_pfc, pfc_en)] >> priority & 1) != 0 ? '1' : '0';
+      if (inner != DCB_ATTR_IEEE_APP_TABLE) return;
+      walk_attributes(value, [&](int entry, ByteView bytes) {
+        dcb_app app{};
+        if (entry != DCB_ATTR_IEEE_APP || bytes.size() < sizeof app) return;
+        std::memcpy(&app, bytes.data(), sizeof app);
+        if (app.selector == IEEE_8021QAZ_APP_SEL_DSCP && by_dscp.size() < kMostMappings)
+          by_dscp.emplace_back(app.protocol, app.priority);
+      });
+    });
+  });
+  std::sort(by_dscp.begin(), by_dscp.end());
+  for (const auto& [dscp, priority] : by_dscp)
+    found.dscp += format("{}{}:{}", found.dscp.empty() ? "" : " ", dscp, priority);
+  return found;
+}
+
+NicPriorities nic_priorities(const std::string& interface) {
+  const dcbmsg head{AF_UNSPEC, DCB_CMD_IEEE_GET, 0};
+  NetlinkQuestion question(RTM_GETDCB, {reinterpret_cast<const uint8_t*>(&head), sizeof head});
+  question.put(DCB_ATTR_IFNAME, interface);
+  const auto answer = question.ask(NETLINK_ROUTE);
+  if (answer.error != 0 || answer.payload.size() < sizeof head) return {};
+  return priorities_of_answer(ByteView(answer.payload).subspan(sizeof head));
+}
+
+}  // namespace collctl::base

@@ -1,0 +1,52 @@
+// The transceiver or cable in a network interface, by its own memory (SFF-8472 of SFP, SFF-8636 of
+// QSFP, CMIS of QSFP-DD and OSFP), asked by ethtool's netlink. Threads: any.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+
+namespace collctl::base {
+
+struct NicModule {
+  std::string type;                     // "QSFP28"; empty: one that is not known here
+  std::string vendor, part;             // as it says
+  std::optional<double> temperature_C;  // and from which it is too hot
+  std::optional<double> most_C;
+  std::vector<double> received_uW;  // by lane; empty: it does not measure light
+  std::optional<double> least_uW;   // of a lane: below it raises an alarm
+};
+// `page`: so many bytes of a page; of fewer than asked for it is not there. Offsets below 128 are
+// in no page; `sensors`: at the second address, which SFP modules have.
+struct ModulePart {
+  uint8_t page, offset, length;
+  bool sensors = false;
+};
+using ReadModule = std::function<Bytes(const ModulePart& part)>;
+// None: there is no module, or it cannot be read.
+std::optional<NicModule> nic_module(const ReadModule& read);
+
+// Reads of the module in an interface, and why the last did not go: errno, 0 where it did.
+class ModuleMemory {
+ public:
+  explicit ModuleMemory(std::string interface) : interface_(std::move(interface)) {}
+  Bytes read(const ModulePart& part);
+  int error() const { return error_; }
+
+ private:
+  const std::string interface_;
+  int error_ = 0;
+};
+
+// What an Ethernet interface does for traffic that may not be lost, by DCB: priorities with flow
+// control ("00001000", of 0 first), and priorities by DSCP ("26:3 48:6"). Empty: it does not say.
+struct NicPriorities {
+  std::string pfc, dscp;
+};
+NicPriorities nic_priorities(const std::string& interface);
+// Its part: an answer of the kernel, after dcbmsg.
+NicPriorities priorities_of_answer(ByteView attributes);
+
+}  // namespace collctl::base
