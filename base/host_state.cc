@@ -3,7 +3,9 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <sstream>
 
@@ -11,6 +13,7 @@
 #include "base/format.h"
 #include "base/host_devices.h"
 #include "base/host_files.h"
+#include "base/nic_module.h"
 
 namespace collctl::base {
 namespace {
@@ -74,6 +77,10 @@ class StateReading {
         nic.add("rate_Mbps", std::to_string(*speed));
       if (std::find(of_rdma_.begin(), of_rdma_.end(), nic.device) == of_rdma_.end())
         pci_link(folder / "device", nic);
+      known(nic, "ecn_np", bits(folder / "ecn/roce_np/enable"));
+      known(nic, "ecn_rp", bits(folder / "ecn/roce_rp/enable"));
+      // The kernel is asked about this machine alone.
+      if (root_.empty() && value_of(folder / "operstate") == "up") ask_kernel(nic);
     }
   }
 
@@ -99,6 +106,26 @@ class StateReading {
   }
 
  private:
+  // Module and priorities of an interface that is up.
+  void ask_kernel(DeviceState& nic) {
+    const NicPriorities priorities = nic_priorities(nic.device);
+    known(nic, "pfc", priorities.pfc);
+    known(nic, "dscp", priorities.dscp);
+    ModuleMemory memory(nic.device);
+    const auto module = nic_module([&](const ModulePart& part) { return memory.read(part); });
+    if (module) add_module(nic, *module);
+    if (!module && memory.error() == EPERM)
+      to_.unread.push_back(format("the module in {}: {}", nic.device, std::strerror(EPERM)));
+  }
+
+  // Of eight priorities, the first for 0: "00010000"; empty: the driver does not say.
+  static std::string bits(const fs::path& folder) {
+    std::string text;
+    for (int priority = 0; priority < 8; ++priority)
+      text += value_of(folder / std::to_string(priority)).substr(0, 1);
+    return text;
+  }
+
   static void known(DeviceState& device, const char* name, std::string value) {
     if (!value.empty()) device.add(name, std::move(value));
   }
@@ -193,6 +220,19 @@ class StateReading {
 };
 
 }  // namespace
+
+void add_module(DeviceState& nic, const NicModule& module) {
+  const auto add = [&](const char* name, const std::optional<double>& value) {
+    if (value) nic.add(name, format("{:.1f}", *value));
+  };
+  if (!module.type.empty()) nic.add("module", module.type);
+  if (!module.vendor.empty()) nic.add("module_vendor", module.vendor);
+  if (!module.part.empty()) nic.add("module_part", module.part);
+  add("module_C", module.temperature_C);
+  add("module_most_C", module.most_C);
+  add("module_least_uW", module.least_uW);
+  for (const double light : module.received_uW) add("module_uW", light);
+}
 
 const std::string* DeviceState::find(const char* name) const {
   for (const StateFact& fact : facts)

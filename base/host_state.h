@@ -42,6 +42,10 @@ HostState host_state(const std::string& root = "");
 // very process are left out.
 void read_gpu_states(HostState& to);
 
+// Its part: facts of the module in an interface; of each lane one "module_uW".
+struct NicModule;
+void add_module(DeviceState& nic, const NicModule& module);
+
 inline constexpr size_t kMostStateDevices = 4096, kMostStateFacts = 512, kMostStateText = 512;
 
 }  // namespace collctl::base

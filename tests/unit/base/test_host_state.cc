@@ -1,6 +1,7 @@
 // The state of NICs, PCI links and the host out of trees of the kernel's files.
 #include "base/host_state.h"
 
+#include "base/nic_module.h"
 #include "tests/catch.h"
 #include "tests/unit/base/root_folder.h"
 
@@ -82,6 +83,9 @@ TEST_CASE("NICs: ports, partitions, rates; a link of both kinds of device once",
   root.file(net + "operstate", "up\n");
   root.file(net + "mtu", "4092\n");
   root.file(net + "speed", "-1\n");
+  for (int priority = 0; priority < 8; ++priority)
+    root.file(net + "ecn/roce_np/enable/" + std::to_string(priority),
+              priority == 3 ? "1\n" : "0\n");
   root.link(net + "device", "../..");
   root.link("sys/class/net/ib0", "../../devices/" + kNic + "/net/ib0");
   root.file("sys/class/net/docker0/operstate", "up\n");  // no device
@@ -100,6 +104,8 @@ TEST_CASE("NICs: ports, partitions, rates; a link of both kinds of device once",
   CHECK(value(state, port, "pcie_width_most") == "16");
   CHECK(value(state, "ib0", "state") == "up");
   CHECK(value(state, "ib0", "mtu") == "4092");
+  CHECK(value(state, "ib0", "ecn_np") == "00010000");
+  CHECK(value(state, "ib0", "ecn_rp").empty());
   CHECK(value(state, "ib0", "rate_Mbps").empty());
   CHECK(value(state, "ib0", "pcie_width").empty());
   CHECK(device(state, "docker0") == nullptr);
@@ -134,6 +140,21 @@ TEST_CASE("the host: command line, governors, huge pages, free space", "[host_st
   // Nothing of it: a container.
   const Root bare;
   CHECK(device(host_state(bare.text()), "host")->facts.empty());
+}
+
+TEST_CASE("facts of a module in an interface", "[host_state]") {
+  DeviceState nic;
+  add_module(nic, {.type = "OSFP",
+                   .vendor = "ACME",
+                   .part = "",
+                   .temperature_C = 45.53,
+                   .most_C = std::nullopt,
+                   .received_uW = {812.34, 0},
+                   .least_uW = 39.8});
+  const std::vector<StateFact> wanted{{"module", "OSFP"},     {"module_vendor", "ACME"},
+                                      {"module_C", "45.5"},   {"module_least_uW", "39.8"},
+                                      {"module_uW", "812.3"}, {"module_uW", "0.0"}};
+  CHECK(nic.facts == wanted);
 }
 
 TEST_CASE("a state is read as it was written, and only within bounds", "[host_state]") {
