@@ -1,5 +1,6 @@
 // libFuzzer target: any bytes as frames between launcher and agent, in whatever pieces they arrive,
 // as the records in them, and as what agents answer to the doctor's questions.
+#include "base/host_state.h"
 #include "launcher/local/control.h"
 #include "launcher/local/frame_parser.h"
 #include "launcher/remote/agent_protocol.h"
@@ -89,6 +90,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         const std::string sent = facts_to_json(*facts);
         const auto again = facts_from_json(sent);
         fuzz::must(again.ok() && facts_to_json(*again) == sent);
+      }
+      if (const auto state = record_of<base::HostState>(text)) {
+        const std::string sent = json_of(*state);
+        const auto again = record_of<base::HostState>(sent);
+        fuzz::must(again.ok() && json_of(*again) == sent);
       }
       break;
     case 6:
