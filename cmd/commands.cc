@@ -232,6 +232,8 @@ std::vector<Command> make_commands() {
            "a core: open files, processes and threads, /dev/shm, the cgroup. RDMA devices are "
            "looked at with their ports, rates, GIDs and firmware, and whether GPU memory is in "
            "their reach (modules, DMA-BUF, ACS, IOMMU); collctl rails sends data over them. The "
+           "state of GPUs, NICs and PCI links (lanes, NVLinks, ECC, leftover programs, errors "
+           "since boot) is held against what it should be and against peers. The "
            "network is tested between the hosts themselves: each connects to the others on every "
            "network that both are on; more than 64 hosts along a ring and one random matching "
            "only, and the exit code is 8 then. It is 4 when a host cannot be reached and 1 when a "

@@ -64,7 +64,9 @@ class StateJudge {
     if (unread.size() > kMostShown) text += format("; and {} more", unread.size() - kMostShown);
     all.status = FindingStatus::warn;
     all.message = format("{}: could not be read: {}", at_.host, text);
-    all.remedy = "the kernel's log and bridges take root; the driver's own trouble is told by gpus";
+    all.remedy =
+        "the kernel's log and the modules of NICs take root; the driver's own trouble is told by "
+        "gpus";
     return all;
   }
 

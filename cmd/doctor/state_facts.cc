@@ -91,6 +91,21 @@ std::string no_process(const SeenDevice&, const std::string& value) {
   return "none";
 }
 
+// A lane without any light is one that the port does not use.
+std::string enough_light(const SeenDevice& seen, const std::string& value) {
+  constexpr double kDark = 1;
+  const double light = std::strtod(value.c_str(), nullptr);
+  return light > kDark && light < seen.number("module_least_uW")
+             ? "at least " + *seen.device.find("module_least_uW")
+             : "";
+}
+
+std::string cool_module(const SeenDevice& seen, const std::string&) {
+  const double most = seen.number("module_most_C");
+  return most > 0 && seen.number("module_C") >= most ? "below " + *seen.device.find("module_most_C")
+                                                     : "";
+}
+
 template <const char* const& name>
 std::string same_as(const SeenDevice& seen, const std::string& value) {
   const std::string* other = seen.device.find(name);
@@ -183,6 +198,11 @@ constexpr FactRule kFactRules[] = {
      },
      "it is a limited member of all its partitions: two such ports do not reach each other",
      "make it a full member in the subnet manager's partitions.conf"},
+    {CounterOf::nic, "module_uW", Grade::told, enough_light,
+     "a lane of its module gets less light than the module's own alarm", remedies::kCable},
+    {CounterOf::nic, "module_C", Grade::told, cool_module,
+     "its module is hotter than the module's own alarm",
+     "look at the air flow around the NIC's cages, and at blanks that are missing"},
     {CounterOf::host, "governor", Grade::told, fast_governor, "its cores are slow to speed up",
      "cpupower frequency-set -g performance"},
     {CounterOf::host, "hugepages_MiB", Grade::told,

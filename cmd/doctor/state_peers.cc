@@ -29,6 +29,7 @@ struct PeerRule {
   const char* remedy;
 };
 constexpr const char* kSlotSettings = "compare the BIOS settings of the slot and the card's seat";
+constexpr const char* kLossless = "set all of them alike (mlnx_qos, dcb; as the switches are)";
 constexpr PeerRule kPeers[] = {
     {CounterOf::gpu, "ecc", Grade::fault, Among::all, Odd::off, "its ECC is off",
      "nvidia-smi -e 1, then reset the GPU"},
@@ -60,6 +61,14 @@ constexpr PeerRule kPeers[] = {
      "its slot or card has fewer PCIe lanes than in the other hosts", kSlotSettings},
     {CounterOf::nic, "pcie_GTps_most", Grade::told, Among::same_place, Odd::lower,
      "its slot or card has a slower PCIe than in the other hosts", kSlotSettings},
+    {CounterOf::nic, "pfc", Grade::told, Among::same_place, Odd::any,
+     "it has flow control on other priorities than in the other hosts", kLossless},
+    {CounterOf::nic, "dscp", Grade::told, Among::same_place, Odd::any,
+     "it maps DSCP to other priorities than in the other hosts", kLossless},
+    {CounterOf::nic, "ecn_np", Grade::told, Among::same_place, Odd::any,
+     "it answers congestion on other priorities than in the other hosts", kLossless},
+    {CounterOf::nic, "ecn_rp", Grade::told, Among::same_place, Odd::any,
+     "it slows down for congestion on other priorities than in the other hosts", kLossless},
     {CounterOf::host, "governor", Grade::told, Among::all, Odd::any, "its governor is another",
      "cpupower frequency-set -g performance on all of them"},
     {CounterOf::host, "iommu", Grade::told, Among::all, Odd::any,
