@@ -1,5 +1,6 @@
 // The files that -o names, and standard streams in their place.
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -182,6 +183,24 @@ TEST_CASE("- is a standard stream", "[cli]") {
   INFO(again.err);
   CHECK(again.code == 0);
   CHECK(has(again.out, "# Verdict"));
+}
+
+TEST_CASE("doctor --record writes the state of this host's devices", "[cli]") {
+  const TemporaryFolder folder;
+  const Ran ran = run_collctl("doctor --quiet --record " + folder / "made");
+  INFO(ran.err);
+  REQUIRE((ran.code == 0 || ran.code == 1 || ran.code == 8));
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "made"))
+    files.push_back(entry.path());
+  REQUIRE(files.size() == 1);
+  const json recording = json::parse(file_content(files[0]));
+  CHECK(recording["schema"] == "collctl.state/1");
+  CHECK(recording["source"] == "recorded");
+  const json& devices = recording["state"]["devices"];
+  CHECK(std::any_of(devices.begin(), devices.end(),
+                    [](const json& device) { return device["kind"] == "host"; }));
+  CHECK(run_collctl("doctor --record " + folder / "no" + "/such").code != 0);
 }
 
 }  // namespace files_tests

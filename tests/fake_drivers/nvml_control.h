@@ -18,11 +18,10 @@ void clear_fabric();
 
 // What a GPU by index (FAKE_NVML) has counted, by the product's words for it ("ecc_corrected",
 // "nvlink 3 replay", "throttled_thermal_ns"); what was never set is 0.
+// Likewise how it is set, as far as a test says so: "ecc", "persistence", "fabric_state"; "field
+// 231" of NVML's fields, "process 4242" with its memory, "graphics 4242"; "ecc error" with NVML's
+// number is what is answered instead, "open error" to whoever opens the GPU.
 void set_counter(unsigned gpu, const std::string& name, uint64_t value);
-
-// By the same words how it is set, as far as a test says so: "ecc", "persistence", "fabric_state";
-// "field 231" of NVML's fields, "process 4242" with its memory, "graphics 4242"; "ecc error" with NVML's number is what is
-// answered instead, "open error" to who opens the GPU.
 void clear_counters();
 
 }  // namespace fake_nvml

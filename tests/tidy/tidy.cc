@@ -75,8 +75,8 @@ const std::vector<Ban>& bans() {
       {"/proc or /sys outside base/host_facts and the topology readers",
        std::regex("\"/(proc|sys)/"),
        {"base/host_facts.", "base/process_facts.", "base/host_limits.", "base/host_devices.",
-        "base/host_rdma.", "base/host_counters.", "base/host_half_open.", "base/host_state.", "topology/detect/reader",
-        "topology/detect/discover"}},
+        "base/host_rdma.", "base/host_counters.", "base/host_half_open.", "base/host_state.",
+        "topology/detect/reader", "topology/detect/discover"}},
       {"blocking calls outside base/wait",
        std::regex(
            R"((^|[^_\w.>])(::)?(poll|select|epoll_wait|ppoll|usleep|nanosleep|sleep|sem_wait|waitpid\s*\(\s*-?1)\s*\()"
