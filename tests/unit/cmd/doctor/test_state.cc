@@ -283,6 +283,16 @@ TEST_CASE("values that only look wrong accuse nobody", "[doctor][state]") {
   }));
 }
 
+TEST_CASE("a GPU that is divided is told for that, and not for its NVLinks", "[doctor][state]") {
+  std::vector<HostState> hosts(3, recorded("hgx-h100").state);
+  for (const auto& [fact, value] :
+       {std::pair("mig", "on"), {"mig_pending", "on"}, {"nvlinks_active", "0"}})
+    set(hosts[1], "0000:43:00.0", fact, value);
+  const auto found = bad(hosts);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].name == "state/mig");
+}
+
 TEST_CASE("GPUs of which none is the usual are told once, and nobody is accused",
           "[doctor][state]") {
   std::vector<HostState> hosts(2, recorded("hgx-h100").state);
