@@ -160,6 +160,13 @@ void GpuJudge::accuse(Subject at, const std::string& name, Way way, uint64_t bad
   if (way != Way::both && finding.at.kind != SubjectKind::link)
     finding.reason = way == Way::out ? "sends" : "receives";
   if (finding.at.kind == SubjectKind::gpu) named_.insert(finding.at.device);
+  const auto known = std::ranges::find_if(out_.culprits, [&](const Culprit& one) {
+    return one.kind == finding.at.kind && one.host == finding.at.host && one.name == name;
+  });
+  if (known != out_.culprits.end()) {
+    known->evidence += "; " + evidence;
+    return;
+  }
   out_.culprits.push_back({finding.at.kind, name, of == 0 ? 1 : double(bad) / double(of), evidence,
                            false, finding.at.host});
 }

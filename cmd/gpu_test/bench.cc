@@ -119,9 +119,11 @@ Status GpuBench::fill() {
   }
   for (int g = 0; g < count(); ++g) {
     BenchGpu& gpu = gpus_[size_t(g)];
-    COLL_ASSIGN(gpu.source, DeviceMemory::make(gpu.device, bytes, false));
-    COLL_ASSIGN(gpu.landing, DeviceMemory::make(gpu.device, bytes * uint64_t(count()), false));
-    COLL_ASSIGN(gpu.chain, DeviceMemory::make(gpu.device, kChainBytes, false));
+    // As links have it where that goes: plain memory lets eight other GPUs in at most.
+    const bool shared = gpu.device->facts().fd_handles;
+    COLL_ASSIGN(gpu.source, DeviceMemory::make(gpu.device, bytes, shared));
+    COLL_ASSIGN(gpu.landing, DeviceMemory::make(gpu.device, bytes * uint64_t(count()), shared));
+    COLL_ASSIGN(gpu.chain, DeviceMemory::make(gpu.device, kChainBytes, shared));
     for (uint64_t place = 0; place < kPlaces; ++place) {
       const uint64_t next = address_in(gpu.chain, place_after(place));
       std::memcpy(back_.data() + place * kChainStep, &next, sizeof next);
