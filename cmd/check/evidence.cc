@@ -29,8 +29,8 @@ constexpr FigureRow kFigures[] = {
     {"node/GPU memory", "copies in GPU memory", "the median of alike GPUs"},
     {"node/to device", "copies to GPUs", "the median of alike GPUs"},
     {"node/from device", "copies from GPUs", "the median of alike GPUs"},
-    {"gpus/write", "copies between GPUs", "what is usual of alike pairs"},
-    {"gpus/latency", "loads between GPUs", "what is usual of alike pairs"},
+    {"gpus/write", "slowest copies between GPUs", "what is usual of alike pairs"},
+    {"gpus/latency", "slowest loads between GPUs", "what is usual of alike pairs"},
     {"node/allreduce", "all-reduce inside a host", "the median of alike hosts", true},
     {"traffic/moe-dispatch", "tokens to experts over all hosts", "nothing", true},
 };
@@ -96,7 +96,8 @@ void add_figures(const CheckReport& report, const FigureRow& row, EvidenceList& 
   const std::string& basis = all[0].from->basis;
   const std::string& asked = all[0].from->expected;
   std::vector<std::string> against;
-  if (!asked.empty()) against.push_back(format("at least {} {}", asked, unit));
+  if (!asked.empty())
+    against.push_back(format("at {} {} {}", less ? "most" : "least", asked, unit));
   if (asked.empty() && all.size() > 1) against.emplace_back(row.against);
   if (!basis.empty() && row.sized && asked.empty())
     found += ", " + basis;

@@ -237,9 +237,14 @@ void GpuJudge::name_culprits(const GpuReport& report, const Suspects& parts,
     std::vector<size_t> bad;
     for (size_t t = 0; t < trials.size(); ++t)
       if (trials[t].bad && std::ranges::count(trials[t].parts, one.part) > 0) bad.push_back(t);
-    const Suspect& part = parts[one.part];
+    // Directions of one part that cannot be told apart are that part.
+    Suspect part = parts[one.part];
+    const bool one_part = std::ranges::all_of(one.alternatives, [&](int other) {
+      return whole_of(parts[other].at) == whole_of(part.at);
+    });
+    if (one_part && !one.alternatives.empty()) part = {whole_of(part.at), Way::both};
     const std::string counts = format("{} of {} measurements are bad", one.bad, one.tried);
-    if (!one.alternatives.empty()) {
+    if (!one_part) {
       // All of them are parts of this host.
       accuse({.kind = SubjectKind::host, .host = report.host}, report.host.name, Way::both,
              uint64_t(one.bad), uint64_t(one.tried),

@@ -177,8 +177,8 @@ Table gpu_table(const GpuReport& report) {
                           {.title = "NUMA"},
                           {.title = "to all", .unit = "GB/s"},
                           {.title = "from all", .unit = "GB/s"},
-                          {.title = "sends", .unit = "of all"},
-                          {.title = "gets", .unit = "of all"}},
+                          {.title = "sends", .unit = "all busy"},
+                          {.title = "gets", .unit = "all busy"}},
               .expendable = {"model", "NUMA"}};
   for (size_t g = 0; g < report.gpus.size(); ++g) {
     const GpuEnd& end = report.gpus[g];
