@@ -83,7 +83,8 @@ void add_gpu_options(std::vector<Option>& t, uint32_t own) {
   using namespace kinds;
   const Adder add{t, Group::measure, own};
   add("seconds", seconds("S", 0, 60, "0.008"), to<&GpuTestSpec::seconds>,
-      "how long each figure is measured, at least two copies (gpu-test)");
+      "how long each figure is measured, at least two copies (gpu-test)")
+      .hidden = true;
 }
 
 }  // namespace

@@ -70,7 +70,8 @@ void fields(Record& io, Culprit& culprit) {
   io.field("evidence", culprit.evidence);
   if (io.has("unreachable", culprit.unreachable)) io.field("unreachable", culprit.unreachable);
   const bool part = culprit.kind == SubjectKind::gpu || culprit.kind == SubjectKind::nic;
-  if (io.has("host", part && culprit.host.named()))
+  const bool link = culprit.kind == SubjectKind::link;  // inside a host; others have none
+  if (io.has("host", (part || link) && culprit.host.named()))
     io.field("host", culprit.host);
   else if (io.reading() && culprit.kind == SubjectKind::host)
     culprit.host = base::saved_host(culprit.name);
