@@ -99,8 +99,8 @@ _collctl() {
     --below) COMPREPLY=(); return ;;
     -o|--output) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --level) COMPREPLY=($(compgen -W 'quick standard full' -- "$current")); return ;;
-    --only) _collctl_list 'doctor inventory node pairs cluster counters'; return ;;
-    --skip) _collctl_list 'doctor inventory node pairs cluster counters'; return ;;
+    --only) _collctl_list 'doctor inventory node gpus pairs cluster counters'; return ;;
+    --skip) _collctl_list 'doctor inventory node gpus pairs cluster counters'; return ;;
     --expect) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --floors) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --soak) COMPREPLY=(); return ;;
