@@ -185,10 +185,16 @@ Result<std::vector<BurnDevice>> burn_cores(const BurnRun& run) {
       base::sleep_until(Deadline::after_seconds(kCoreNapSeconds).earlier(next));
   }
   for (std::thread& thread : threads) thread.join();
-  std::vector<BurnDevice> devices;
-  host.samples = curve.samples();
-  devices.push_back(std::move(host));
+  std::vector<BurnDevice> devices(1);  // the host, below
   for (CoreBurner& burner : burners) devices.push_back(burner.take());
+  host.rounds = ~uint64_t{0};
+  for (size_t i = 1; i < devices.size(); ++i) {
+    host.rounds = std::min(host.rounds, devices[i].rounds);
+    host.memory_bytes += devices[i].memory_bytes;
+    host.memory_passes = std::max(host.memory_passes, devices[i].memory_passes);
+  }
+  host.samples = curve.samples();
+  devices[0] = std::move(host);
   return devices;
 }
 

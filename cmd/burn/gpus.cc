@@ -40,10 +40,9 @@ using transport::DeviceStream;
 using transport::PinnedMemory;
 
 constexpr const char* kBurnNames[kBurnTypes] = {"bf16", "fp8", "fp32", "fp64"};
-constexpr uint32_t kBurnRows = 4096, kBurnColumns = 4096, kBandRows = 128;
+constexpr uint32_t kBandRows = 128;
 // Deep enough that a product takes long beside the time of its launch.
 constexpr uint32_t kBurnSteps[kBurnTypes] = {256, 256, 2048, 256};
-constexpr double kTypeSeconds = 0.2;  // of a type in a round
 constexpr int kMostProducts = 4000;   // of a type in a round
 constexpr double kRoundTimeout = 60;  // for a GPU that does not go on
 constexpr uint64_t kLeastReserve = uint64_t(1) << 30;
@@ -96,6 +95,9 @@ class GpuBurner {
   }
   BurnFault* fault_at(size_t i) const { return reinterpret_cast<BurnFault*>(faults_.data()) + i; }
 
+  BurnShape shape_of(BurnType type) const {
+    return {run_.rows, run_.columns, std::min(kBurnSteps[size_t(type)], run_.most_steps)};
+  }
   BurnProduct product_of(const Product& p) const {
     return {.type = p.type,
             .shape = p.shape,
@@ -126,11 +128,7 @@ class GpuBurner {
   }
 
   Status add(BurnType type) {
-    Product p{.type = type,
-              .shape = {kBurnRows, kBurnColumns, kBurnSteps[size_t(type)]},
-              .a = {},
-              .b = {},
-              .c = {}};
+    Product p{.type = type, .shape = shape_of(type), .a = {}, .b = {}, .c = {}};
     const auto make = [&](DeviceMemory& memory, uint64_t count) -> Status {
       COLL_ASSIGN(memory, DeviceMemory::make(device_, count * sizeof(uint32_t), false));
       return {};
@@ -146,17 +144,17 @@ class GpuBurner {
     COLL_TRY(
         check(kernels_.inputs(type, kBurnSeed + 1, words(p.b), b, stream_.get()), "burn inputs"));
     COLL_TRY(check(kernels_.multiply(product_of(p), stream_.get()), "burn product"));
-    constexpr uint32_t kBands = kBurnRows / kBandRows;
+    const uint32_t bands = run_.rows / kBandRows;
     COLL_ASSIGN(const DeviceMemory hashes,
-                DeviceMemory::make(device_, kBands * sizeof(uint64_t), false));
+                DeviceMemory::make(device_, bands * sizeof(uint64_t), false));
     auto* const to = reinterpret_cast<uint64_t*>(hashes.data());
-    COLL_TRY(check(kernels_.hash(words(p.c), c / kBands, kBands, to, stream_.get()), "burn hash"));
-    COLL_TRY(stream_.copy(seen_.data(), to, kBands * sizeof(uint64_t)));
+    COLL_TRY(check(kernels_.hash(words(p.c), c / bands, bands, to, stream_.get()), "burn hash"));
+    COLL_TRY(stream_.copy(seen_.data(), to, bands * sizeof(uint64_t)));
     COLL_TRY(wait());
     BurnWork& work = out_.works.emplace_back();
     work.what = kBurnNames[size_t(type)];
-    work.bands.resize(kBands);
-    std::memcpy(work.bands.data(), seen_.data(), kBands * sizeof(uint64_t));
+    work.bands.resize(bands);
+    std::memcpy(work.bands.data(), seen_.data(), bands * sizeof(uint64_t));
     COLL_TRY(compare_with_host(p));
     products_.push_back(std::move(p));
     return {};
@@ -172,7 +170,7 @@ class GpuBurner {
     };
     std::vector<Place> places;
     for (uint32_t i = 0; i < kBurnSamples; ++i) {
-      const uint32_t row = burn_bits(1, i) % kBurnRows, column = burn_bits(2, i) % kBurnColumns;
+      const uint32_t row = burn_bits(1, i) % run_.rows, column = burn_bits(2, i) % run_.columns;
       places.push_back({row, column, kernels::cuda::burn_c(p.type, p.shape, row, column)});
       COLL_TRY(stream_.copy(seen_.data() + i * 8, words(p.c) + places.back().word, wide ? 8 : 4));
     }
@@ -269,9 +267,10 @@ class GpuBurner {
       BurnProduct launch = product_of(p);
       launch.compare = true;
       for (int i = 0; i < p.count; ++i) {
-        launch.flip_word = i == 0 && flips(kBurnNames[size_t(p.type)])
-                               ? kernels::cuda::burn_c(p.type, p.shape, 1234, 2345)
-                               : kernels::cuda::kNoBurnWord;
+        launch.flip_word =
+            i == 0 && flips(kBurnNames[size_t(p.type)])
+                ? kernels::cuda::burn_c(p.type, p.shape, run_.rows / 3, run_.columns / 3)
+                : kernels::cuda::kNoBurnWord;
         COLL_TRY(check(kernels_.multiply(launch, stream_.get()), "burn product"));
       }
       COLL_TRY(events_[++event].record(stream_.get()));
@@ -287,7 +286,7 @@ class GpuBurner {
       }
       out_.works[i].products += uint64_t(p.count);
       const double each = std::max(us / p.count, 1.0);
-      p.count = int(std::clamp(kTypeSeconds * 1e6 / each, 1.0, double(kMostProducts)));
+      p.count = int(std::clamp(run_.type_seconds * 1e6 / each, 1.0, double(kMostProducts)));
     }
     return {};
   }
@@ -321,8 +320,7 @@ class GpuBurner {
       wrong.place = format("byte {:#x}", fault.word * sizeof(uint32_t));
     } else {
       const auto type = BurnType(which);
-      const BurnElement at = kernels::cuda::burn_element(
-          type, {kBurnRows, kBurnColumns, kBurnSteps[which]}, fault.word);
+      const BurnElement at = kernels::cuda::burn_element(type, shape_of(type), fault.word);
       wrong.place = format("row {}, column {}{}", at.row, at.column,
                            type != BurnType::fp64 ? ""
                            : fault.word % 2 == 0  ? ", low half"
@@ -389,7 +387,8 @@ Result<std::vector<BurnDevice>> burn_gpus(const BurnRun& run) {
     out.device = facts.bus_id;
     out.model = facts.name;
     if (run.launcher->burn == nullptr)
-      out.why_not = run.launcher->why_not;
+      out.why_not =
+          run.launcher->built ? "this build has no kernels for it" : run.launcher->why_not;
     else if (facts.compute_capability < 80 || !run.launcher->runs_on(facts.compute_capability))
       out.why_not = format("there are no kernels for compute capability {}.{}",
                            facts.compute_capability / 10, facts.compute_capability % 10);

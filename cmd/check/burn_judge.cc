@@ -264,8 +264,14 @@ void add_burnt(std::vector<BurntDevice>& all, const Host& host, const BurnReport
     }
     if (fresh) continue;
     for (BurnWrong wrong : device.wrong) {
+      const auto same = std::ranges::find_if(to.wrong, [&](const BurnWrong& one) {
+        return one.what == wrong.what && one.against == wrong.against;
+      });
       wrong.round += to.rounds;
-      to.wrong.push_back(std::move(wrong));
+      if (same == to.wrong.end())
+        to.wrong.push_back(std::move(wrong));
+      else
+        same->count += wrong.count;
     }
     for (const BurnWork& work : device.works) add_work(to, work);
     to.rounds += device.rounds;
@@ -283,7 +289,7 @@ BurnFindings judge_burnt(std::span<const BurntDevice> all, double below) {
 
 std::vector<BurntDevice> kept_burnt(std::vector<BurntDevice> all) {
   std::erase_if(all, [](const BurntDevice& burnt) {
-    return !burnt.device.gpu && burnt.device.samples.empty() && burnt.device.wrong.empty();
+    return is_core(burnt.device) && burnt.device.wrong.empty();
   });
   const size_t most =
       std::clamp<size_t>(kMostSamplesKept / std::max<size_t>(all.size(), 1), 8, BurnCurve::kMost);

@@ -1,4 +1,4 @@
-// The figures of a check in ten lines at most: a passed check shows what its "passed" rests on.
+// The figures of a check in some ten lines: a passed check shows what its "passed" rests on.
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -168,6 +168,31 @@ void add_cluster(const CheckReport& report, EvidenceList& list) {
   if (worst != nullptr) add(*worst);
 }
 
+// GPUs or cores that went through the burn-in, and the slowest product of the most that have one.
+void add_burn(const CheckReport& report, EvidenceList& list) {
+  size_t whole = 0, of = 0;
+  std::vector<SeenFigure> speeds;
+  for (const Finding& finding : report.findings) {
+    if (finding.name == "burn/whole") {
+      ++of;
+      whole += finding.status == FindingStatus::pass;
+    }
+    if (finding.name == "burn/bf16 speed" || finding.name == "burn/cores")
+      speeds.push_back({std::strtod(finding.measured.c_str(), nullptr), &finding});
+  }
+  if (of == 0) return;
+  std::string found = format("{} of {} devices", whole, of);
+  if (!speeds.empty()) {
+    const auto least = std::min_element(
+        speeds.begin(), speeds.end(),
+        [](const SeenFigure& a, const SeenFigure& b) { return a.value < b.value; });
+    found += format(": {} at {}{}{}", least->from->name == "burn/cores" ? "vectors" : "bf16",
+                    speeds.size() > 1 ? "worst " : "", figure_text(least->value, least->from->unit),
+                    ends_text(least->from->at));
+  }
+  list.push_back({"burn-in", found, "each other, and every bit against earlier rounds"});
+}
+
 void add_counters(const CheckReport& report, EvidenceList& list) {
   uint64_t read = 0, of = 0;
   size_t hosts = 0;
@@ -192,6 +217,7 @@ EvidenceList evidence_of(const CheckReport& report) {
   add_lone_gpus(report, list);
   add_paths(report, list);
   add_cluster(report, list);
+  add_burn(report, list);
   add_counters(report, list);
   return list;
 }

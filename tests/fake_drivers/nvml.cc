@@ -278,6 +278,19 @@ int nvmlDeviceGetMaxClockInfo(void* device, int kind, unsigned* mhz) {
   return kOk;
 }
 
+int nvmlDeviceGetPowerUsage(void* device, unsigned* milliwatts) {
+  const std::lock_guard lock(throttle_mutex);
+  if (throttled_gpu(device) == nullptr) return kNotSupported;
+  *milliwatts = 650'000;
+  return kOk;
+}
+int nvmlDeviceGetTemperature(void* device, int sensor, unsigned* degrees) {
+  const std::lock_guard lock(throttle_mutex);
+  if (throttled_gpu(device) == nullptr || sensor != 0) return kNotSupported;
+  *degrees = 71;
+  return kOk;
+}
+
 int nvmlDeviceGetGpuFabricInfoV(void* device, FabricInfo* info) {
   if (info->version != (sizeof(FabricInfo) | 2u << 24)) return 25;  // version mismatch
   if (fact_of(device, "fabric_state", &info->state) == kOk) {

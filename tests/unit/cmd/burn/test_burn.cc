@@ -1,0 +1,316 @@
+// The burn-in of one host: cores here, GPUs of the fake driver with products by the host; what it
+// reports, and results beside each other.
+#include <cmath>
+#include <cstring>
+
+#include "base/format.h"
+#include "cmd/burn/burn.h"
+#include "kernels/cuda/burn.h"
+#include "tests/fake_drivers/nvml_control.h"
+#include "tests/unit/runtime/gpu_ranks.h"
+
+namespace burn_tests {
+
+using namespace collctl;
+using namespace collctl::cmd;
+namespace cuda = kernels::cuda;
+
+namespace {
+
+// --- The kernels, slowly, in the order of the fake's streams.
+
+void note(cuda::BurnFault* fault, uint32_t number, uint64_t word, uint32_t expected,
+          uint32_t found) {
+  if (fault->count++ > 0) return;
+  fault->word = word;
+  fault->number = number;
+  fault->expected = expected;
+  fault->found = found;
+}
+
+template <class Sum>
+void product_of(const cuda::BurnProduct& p) {
+  constexpr size_t kWords = sizeof(Sum) / 4;
+  const uint32_t depth = p.shape.steps * cuda::burn_unit(p.type).depth;
+  // The inputs are what the product says, not what memory has: the layout is the kernels' test's.
+  for (uint32_t row = 0; row < p.shape.rows; ++row)
+    for (uint32_t column = 0; column < p.shape.columns; ++column) {
+      Sum sum = 0;
+      for (uint32_t k = 0; k < depth; ++k)
+        sum += Sum(cuda::burn_value(p.type, 20, cuda::burn_a(p.type, p.shape, row, k)) *
+                   cuda::burn_value(p.type, 21, cuda::burn_b(p.type, p.shape, column, k)));
+      const uint64_t at = cuda::burn_c(p.type, p.shape, row, column);
+      uint32_t words[kWords];
+      std::memcpy(words, &sum, sizeof sum);
+      for (size_t w = 0; w < kWords; ++w) {
+        if (at + w == p.flip_word) words[w] ^= 1u << 13;
+        if (!p.compare)
+          p.c[at + w] = words[w];
+        else if (p.c[at + w] != words[w])
+          note(p.fault, p.number, at + w, p.c[at + w], words[w]);
+      }
+    }
+}
+
+// The first product of each kind counts, the later ones are it again: as a GPU would, faster.
+int multiply(const cuda::BurnProduct& p, void* stream) {
+  return fake_cuda::enqueue(stream, [p] {
+    if (!p.compare)
+      p.type == cuda::BurnType::fp64 ? product_of<double>(p) : product_of<float>(p);
+    else if (p.flip_word != cuda::kNoBurnWord)
+      note(p.fault, p.number, p.flip_word, p.c[p.flip_word], p.c[p.flip_word] ^ 1u << 13);
+  });
+}
+int inputs(cuda::BurnType, uint64_t, uint32_t*, uint64_t, void*) {
+  return 0;
+}
+int sweep(const cuda::BurnSweep& s, void* stream) {
+  return fake_cuda::enqueue(stream, [s] {
+    for (uint64_t w = 0; w < 4 * s.packs; ++w) {
+      const uint32_t known = cuda::burn_word(s.old, w);
+      if (s.compare && s.memory[w] != known) note(s.fault, s.number, w, known, s.memory[w]);
+      if (s.write) s.memory[w] = cuda::burn_word(s.fresh, w);
+    }
+  });
+}
+int hash(const uint32_t* words, uint64_t band_words, uint32_t bands, uint64_t* hashes,
+         void* stream) {
+  return fake_cuda::enqueue(stream, [=] {
+    for (uint64_t i = 0; i < band_words * bands; ++i)
+      hashes[i / band_words] = hashes[i / band_words] * 31 + words[i];
+  });
+}
+constexpr cuda::BurnKernels kHostKernels{inputs, multiply, sweep, hash};
+
+const cuda::Launcher& burn_launcher() {
+  static const cuda::Launcher table = [] {
+    cuda::Launcher made = runtime::testing::host_launcher();
+    made.burn = &kHostKernels;
+    return made;
+  }();
+  return table;
+}
+
+BurnRun short_run() {
+  return {.spec = {.seconds = 0, .most_memory = 1 << 20},
+          .fault = {},
+          .until = Deadline::after_seconds(0),
+          .rows = 128,
+          .columns = 256,
+          .most_steps = 2,
+          .type_seconds = 0,
+          .launcher = &burn_launcher()};
+}
+
+std::vector<const BurnDevice*> pointers(const std::vector<BurnDevice>& devices) {
+  std::vector<const BurnDevice*> list;
+  for (const BurnDevice& device : devices) list.push_back(&device);
+  return list;
+}
+
+BurnDevice with_bands(const std::string& model, std::vector<uint64_t> bands) {
+  BurnDevice device{.device = "", .model = model};
+  device.works.push_back({.what = "bf16", .bands = std::move(bands)});
+  return device;
+}
+
+}  // namespace
+
+TEST_CASE("burn-in: cores that are right say so, and their memory was looked at", "[burn]") {
+  const auto devices = burn_cores(short_run());
+  REQUIRE(devices);
+  REQUIRE(devices->size() >= 2);
+  CHECK((*devices)[0].device == "host");
+  for (const BurnDevice& device : *devices) {
+    CHECK(device.why_not.empty());
+    CHECK(device.wrong.empty());
+    CHECK(device.rounds >= 2);
+    CHECK(device.memory_bytes > 0);
+    CHECK(device.memory_passes >= 1);
+  }
+  CHECK((*devices)[1].works.at(0).TFLOPs > 0);
+  CHECK(vote(pointers(*devices)).empty());
+}
+
+TEST_CASE("burn-in: a wrong bit of a core, or in its memory, is found", "[burn]") {
+  const auto devices = burn_cores(short_run());
+  REQUIRE(devices);
+  const std::string name = (*devices)[1].device;
+  const int core = std::stoi(name.substr(name.rfind(' ')));
+  for (const char* what : {"core", "memory"}) {
+    BurnRun run = short_run();
+    run.fault = {.what = what, .device = core, .round = 2};
+    const auto bad = burn_cores(run);
+    REQUIRE(bad);
+    for (const BurnDevice& device : *bad) {
+      if (device.device != name) {
+        CHECK(device.wrong.empty());
+        continue;
+      }
+      REQUIRE(device.wrong.size() == 1);
+      const BurnWrong& wrong = device.wrong[0];
+      CHECK(wrong.what == what);
+      CHECK(wrong.round == 2);
+      CHECK(wrong.count == 1);
+      CHECK(wrong.expected != wrong.found);
+      if (std::string(what) == "memory") CHECK((wrong.expected ^ wrong.found) == 1u << 13);
+    }
+  }
+}
+
+TEST_CASE("burn-in: GPUs that are right, with curves and equal results", "[burn]") {
+  runtime::testing::set_up_gpus(2);
+  fake_nvml::set_throttle("0000:10:00.0", {0x4});
+  const auto devices = burn_gpus(short_run());
+  fake_nvml::set_throttle("0000:10:00.0", {});
+  REQUIRE(devices);
+  REQUIRE(devices->size() == 2);
+  for (const BurnDevice& device : *devices) {
+    INFO(device.why_not);
+    CHECK(device.why_not.empty());
+    CHECK(device.wrong.empty());
+    CHECK(device.gpu);
+    CHECK(device.rounds >= 2);
+    CHECK(device.memory_bytes == 1 << 20);
+    CHECK(device.memory_passes == device.rounds);
+    REQUIRE(device.works.size() == cuda::kBurnTypes);
+    for (const BurnWork& work : device.works) {
+      CHECK(work.products >= 2);
+      CHECK(work.bands.size() == 1);
+      CHECK(work.bands[0] != 0);
+    }
+  }
+  CHECK(vote(pointers(*devices)).empty());
+  const BurnDevice& watched = (*devices)[(*devices)[0].device == "0000:10:00.0" ? 0 : 1];
+  REQUIRE_FALSE(watched.samples.empty());
+  CHECK(watched.samples[0].power_W == 650);
+  CHECK(watched.samples[0].temperature_C == 71);
+  CHECK(watched.samples[0].clock_MHz == 990);
+  CHECK(watched.samples[0].throttled == 4);
+  CHECK(fake_cuda::counts() == fake_cuda::Counts{});
+}
+
+TEST_CASE("burn-in: a wrong bit of a GPU is found with round, element and bit", "[burn]") {
+  for (const char* what : {"bf16", "fp8", "fp32", "fp64", "memory"}) {
+    runtime::testing::set_up_gpus(2);
+    BurnRun run = short_run();
+    run.fault = {.what = what, .device = 1, .round = 2};
+    const auto devices = burn_gpus(run);
+    REQUIRE(devices);
+    CHECK((*devices)[0].wrong.empty());
+    REQUIRE((*devices)[1].wrong.size() == 1);
+    const BurnWrong& wrong = (*devices)[1].wrong[0];
+    CHECK(wrong.what == what);
+    CHECK(wrong.round == 2);
+    CHECK(wrong.count == 1);
+    CHECK((wrong.expected ^ wrong.found) == 1u << 13);
+    if (std::string(what) == "bf16") CHECK(wrong.place == "row 42, column 85");
+    if (std::string(what) == "memory") CHECK(wrong.place == "byte 0x400c");
+  }
+}
+
+TEST_CASE("burn-in: a GPU that cannot be burnt says why, one that fails is its own", "[burn]") {
+  runtime::testing::set_up_gpus(2);
+  BurnRun run = short_run();
+  run.launcher = &runtime::testing::host_launcher();  // without kernels for it
+  const auto none = burn_gpus(run);
+  REQUIRE(none);
+  for (const BurnDevice& device : *none) {
+    CHECK(device.rounds == 0);
+    CHECK(device.why_not == "this build has no kernels for it");
+  }
+  fake_cuda::fail("cuMemAlloc_v2", 2);
+  const auto one = burn_gpus(short_run());
+  REQUIRE(one);
+  CHECK((*one)[0].why_not.empty() != (*one)[1].why_not.empty());
+  CHECK(fake_cuda::counts() == fake_cuda::Counts{});
+}
+
+TEST_CASE("burn-in: faults that are asked for, and what is none", "[burn]") {
+  CHECK(parse_burn_fault("", "a")->device == -1);
+  const auto fault = parse_burn_fault("fp8:device=3:round=9", "a");
+  REQUIRE(fault);
+  CHECK(fault->what == "fp8");
+  CHECK(fault->device == 3);
+  CHECK(fault->round == 9);
+  CHECK(parse_burn_fault("core:device=1:host=b", "a")->device == -1);
+  CHECK(parse_burn_fault("core:device=1:host=b", "b")->device == 1);
+  for (const char* text : {"core", "core:", "core:device=", "core:device=x", "core:device=-1",
+                           "fp16:device=1", "core:device=1:step=2", "core:device=1:round=2x"})
+    CHECK_FALSE(parse_burn_fault(text, "a"));
+}
+
+TEST_CASE("burn-in: the most agree, the others are odd", "[burn]") {
+  const auto votes = [](const std::vector<BurnDevice>& devices) { return vote(pointers(devices)); };
+  CHECK(votes({with_bands("A", {1, 2}), with_bands("A", {1, 2})}).empty());
+  const auto odd =
+      votes({with_bands("A", {1, 2}), with_bands("A", {1, 3}), with_bands("A", {1, 2})});
+  REQUIRE(odd.size() == 1);
+  CHECK(odd[0].odd == std::vector<size_t>{1});
+  CHECK(odd[0].band == 1);
+  CHECK(odd[0].bands == 2);
+  // Of two, or of two pairs, nobody knows; other models are not comparable.
+  const auto two = votes({with_bands("A", {1}), with_bands("B", {7}), with_bands("A", {2})});
+  REQUIRE(two.size() == 1);
+  CHECK(two[0].odd.empty());
+  CHECK(two[0].of == std::vector<size_t>{0, 2});
+  CHECK(votes({with_bands("A", {1}), with_bands("A", {1}), with_bands("A", {2}),
+               with_bands("A", {2})})[0]
+            .odd.empty());
+  // A result that is missing is none that is right.
+  const auto missing =
+      votes({with_bands("A", {1, 2}), with_bands("A", {1, 2}), with_bands("A", {1})});
+  REQUIRE(missing.size() == 1);
+  CHECK(missing[0].odd == std::vector<size_t>{2});
+}
+
+TEST_CASE("burn-in: a curve stays short and keeps its extremes", "[burn]") {
+  BurnCurve curve;
+  for (int i = 0; i < 10'000; ++i)
+    curve.add({.at_s = double(i),
+               .power_W = 100,
+               .clock_MHz = i == 4321 ? 500.0 : 1000.0,
+               .temperature_C = i == 1234 ? 90.0 : 60.0,
+               .throttled = i == 777 ? 8u : 0u});
+  CHECK(curve.samples().size() <= BurnCurve::kMost);
+  CHECK(curve.samples().size() >= BurnCurve::kMost / 2);
+  BurnSample all;
+  double before = -1;
+  for (const BurnSample& sample : curve.samples()) {
+    CHECK(sample.at_s > before);
+    CHECK(std::abs(sample.power_W - 100) < 1e-6);
+    before = sample.at_s;
+    merge_sample(all, sample, 1);
+  }
+  CHECK(all.clock_MHz == 500);
+  CHECK(all.temperature_C == 90);
+  CHECK(all.throttled == 8);
+}
+
+TEST_CASE("burn-in: a report survives, and nonsense is refused", "[burn]") {
+  BurnReport report{.host = "n1", .seconds = 60, .devices = {}};
+  BurnDevice& device = report.devices.emplace_back(with_bands("H200", {~uint64_t{0}, 1}));
+  device.device = "0000:4b:00.0";
+  device.gpu = true;
+  device.rounds = 7;
+  device.why_not = "it hangs";
+  device.code = ErrorCode::deadline;
+  device.samples = {{.at_s = 1, .power_W = 700, .throttled = 4}};
+  device.wrong = {{"bf16", "earlier rounds", 3, "row 5, column 9", 0x3f808000, 0x3f80a000, 1}};
+  const auto back = read_burn(burn_json(report));
+  REQUIRE(back);
+  CHECK(back->devices.at(0).works[0].bands == device.works[0].bands);
+  CHECK(back->devices[0].code == ErrorCode::deadline);
+  CHECK(back->devices[0].samples[0].throttled == 4);
+  CHECK(wrong_text(back->devices[0].wrong[0]) ==
+        "bf16 in round 3, row 5, column 9: 0x3f80a000, not 0x3f808000 (bit 13; 1 word in all, "
+        "beside earlier rounds)");
+  for (const char* text : {"", "{}", "[]", "{\"schema\":\"collctl.burn-test/2\"}"})
+    CHECK_FALSE(read_burn(text));
+  const auto spec = BurnSpec::from_json(BurnSpec{5, 1 << 20, true}.to_json());
+  REQUIRE(spec);
+  CHECK(spec->cores);
+  CHECK(spec->most_memory == 1 << 20);
+}
+
+}  // namespace burn_tests

@@ -1,0 +1,185 @@
+// What the burn-in of several hosts says together.
+#include "cmd/check/burn.h"
+
+#include "cmd/check/check.h"
+#include "cmd/check/node.h"
+#include "tests/catch.h"
+
+namespace check_burn_tests {
+
+using namespace collctl;
+using namespace collctl::cmd;
+
+namespace {
+
+Host node(int number) {
+  return {HostId{number}, "n" + std::to_string(number)};
+}
+
+BurntDevice gpu(int host, double TFLOPs = 600, std::vector<uint64_t> bands = {1, 2}) {
+  BurntDevice burnt{node(host), {.device = "0000:4b:00.0", .model = "H200", .gpu = true}};
+  burnt.device.rounds = 20;
+  burnt.device.memory_bytes = uint64_t(100) << 30;
+  burnt.device.memory_passes = 20;
+  burnt.device.works = {
+      {.what = "bf16", .TFLOPs = TFLOPs, .products = 1000, .bands = std::move(bands)}};
+  burnt.device.samples = {{.at_s = 0, .power_W = 600, .clock_MHz = 1900, .temperature_C = 60},
+                          {.at_s = 1, .power_W = 700, .clock_MHz = 1800, .temperature_C = 70}};
+  return burnt;
+}
+
+std::vector<Finding> no_passes(const std::vector<BurntDevice>& all) {
+  auto list = judge_burnt(all, 0.7).findings;
+  std::erase_if(list, [](const Finding& f) { return f.status == FindingStatus::pass; });
+  return list;
+}
+
+}  // namespace
+
+TEST_CASE("burn: GPUs alike and right pass, with their figures", "[check]") {
+  const std::vector<BurntDevice> all = {gpu(1), gpu(2, 580), gpu(3)};
+  CHECK(no_passes(all).empty());
+  CHECK(judge_burnt(all, 0.7).culprits.empty());
+  for (const Finding& finding : judge_burnt(all, 0.7).findings)
+    if (finding.name == "burn/heat")
+      CHECK(finding.basis == "up to 70 C, 650 W on average, 1800 MHz at least");
+}
+
+TEST_CASE("burn: a wrong bit is a culprit at once", "[check]") {
+  std::vector<BurntDevice> all = {gpu(1), gpu(2)};
+  all[1].device.wrong = {{"bf16", "earlier rounds", 3, "row 5, column 9", 0x100, 0x120, 1}};
+  const BurnFindings judged = judge_burnt(all, 0.7);
+  REQUIRE(judged.culprits.size() == 1);
+  CHECK(judged.culprits[0].name == "n2 0000:4b:00.0");
+  CHECK(judged.culprits[0].kind == SubjectKind::gpu);
+  const auto bad = no_passes(all);
+  REQUIRE(bad.size() == 1);
+  CHECK(bad[0].code == ErrorCode::bad_data);
+  CHECK(bad[0].message ==
+        "n2: GPU 0000:4b:00.0: wrong data: bf16 in round 3, row 5, column 9: 0x120, not 0x100 "
+        "(bit 5; 1 word in all, beside earlier rounds)");
+  CHECK_FALSE(bad[0].remedy.empty());
+}
+
+TEST_CASE("burn: the odd of three is named, of two nobody and both are told", "[check]") {
+  const BurnFindings three = judge_burnt(std::vector{gpu(1), gpu(2, 600, {1, 9}), gpu(3)}, 0.7);
+  REQUIRE(three.culprits.size() == 1);
+  CHECK(three.culprits[0].host == node(2));
+  const std::vector<BurntDevice> two = {gpu(1), gpu(2, 600, {1, 9})};
+  CHECK(judge_burnt(two, 0.7).culprits.empty());
+  const auto unsure = no_passes(two);
+  REQUIRE(unsure.size() == 1);
+  CHECK(unsure[0].code == ErrorCode::bad_data);
+  CHECK(unsure[0].at.kind == SubjectKind::job);
+  CHECK(unsure[0].message.find("n1: GPU 0000:4b:00.0, n2: GPU 0000:4b:00.0") != std::string::npos);
+}
+
+TEST_CASE("burn: heat that slows a GPU down fails, its power cap does not", "[check]") {
+  std::vector<BurntDevice> all = {gpu(1)};
+  all[0].device.samples[1].throttled = 0x4;
+  CHECK(no_passes(all).empty());
+  all[0].device.samples[1].throttled = 0x44;
+  const auto hot = no_passes(all);
+  REQUIRE(hot.size() == 1);
+  CHECK(hot[0].code == ErrorCode::failed);
+  CHECK(hot[0].message.find("70 C") != std::string::npos);
+  CHECK(hot[0].message.find("heat (hardware)") != std::string::npos);
+  CHECK(judge_burnt(all, 0.7).culprits.size() == 1);
+  all[0].device.samples[1].throttled = 0x80;
+  CHECK(no_passes(all).at(0).message.find("power brake") != std::string::npos);
+}
+
+TEST_CASE("burn: a GPU much slower than its equals fails, where there are three", "[check]") {
+  const auto slow = no_passes({gpu(1), gpu(2, 300), gpu(3)});
+  REQUIRE(slow.size() == 1);
+  CHECK(slow[0].name == "burn/bf16 speed");
+  CHECK(slow[0].at.host == node(2));
+  CHECK(no_passes({gpu(1), gpu(2, 300)}).empty());
+  auto other = gpu(3, 300);
+  other.device.model = "L40S";
+  CHECK(no_passes({gpu(1), gpu(2), other}).empty());
+}
+
+TEST_CASE("burn: what was not burnt is not tested, what stopped failed", "[check]") {
+  std::vector<BurntDevice> all = {gpu(1), gpu(2), gpu(3)};
+  all[0].device.why_not = "no kernels";
+  all[0].device.works.clear();
+  all[1].device.why_not = "GPU 0 does not go on";
+  all[1].device.code = ErrorCode::deadline;
+  all[2].device.memory_bytes = 0;
+  const auto left = no_passes(all);
+  REQUIRE(left.size() == 3);
+  CHECK(left[0].status == FindingStatus::not_tested);
+  CHECK(left[0].code == ErrorCode::incomplete);
+  CHECK(left[1].code == ErrorCode::deadline);
+  CHECK(left[2].status == FindingStatus::not_tested);
+  const BurnFindings judged = judge_burnt(all, 0.7);
+  REQUIRE(judged.culprits.size() == 1);
+  CHECK(judged.culprits[0].host == node(2));
+}
+
+TEST_CASE("burn: stretches of a device are one, and must have the same bits", "[check]") {
+  std::vector<BurntDevice> all;
+  BurnReport report{.host = "n1", .seconds = 10, .devices = {gpu(1).device}};
+  add_burnt(all, node(1), report, 0);
+  add_burnt(all, node(2), report, 0);
+  add_burnt(all, node(1), report, 100);
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].device.rounds == 40);
+  CHECK(all[0].device.works[0].products == 2000);
+  CHECK(all[0].device.works[0].TFLOPs == 600);
+  REQUIRE(all[0].device.samples.size() == 4);
+  CHECK(all[0].device.samples[2].at_s == 100);
+  CHECK(no_passes(all).empty());
+  report.devices[0].works[0].bands = {1, 3};
+  report.devices[0].wrong = {{"fp8", "earlier rounds", 3, "row 1, column 1", 1, 3, 1}};
+  add_burnt(all, node(1), report, 200);
+  const auto bad = no_passes(all);
+  REQUIRE(bad.size() == 2);
+  CHECK(bad[0].message.find("fp8 in round 43") != std::string::npos);
+  CHECK(bad[1].message.find("bf16 is not what it was in an earlier run") != std::string::npos);
+}
+
+TEST_CASE("burn: the report keeps curves short, and draws them", "[check]") {
+  CheckReport report;
+  report.hosts = {node(1)};
+  for (int i = 0; i < 3000; ++i) {
+    auto burnt = gpu(i);
+    burnt.device.samples.resize(200, {.at_s = 100, .power_W = 650});
+    report.burnt.push_back(std::move(burnt));
+  }
+  BurntDevice core{node(1), {.device = "core 1", .model = "x"}};
+  core.device.works = {{.what = "core"}};
+  report.burnt.push_back(core);
+  report.burnt = kept_burnt(std::move(report.burnt));
+  REQUIRE(report.burnt.size() == 3000);
+  CHECK(report.burnt[0].device.samples.size() <= 8);
+  CHECK(report.burnt[0].device.works[0].bands.empty());
+  const std::string svg = burn_svg(report.burnt);
+  CHECK(svg.find("24 of 3000 devices") != std::string::npos);
+  CHECK(svg.find("power, W") != std::string::npos);
+  CHECK(burn_svg({core}).empty());
+  report.burnt.resize(2);
+  const Verdict verdict(report.findings, std::nullopt);
+  const std::string json = check_json(report, verdict);
+  const auto judged = read_judgement(json);
+  REQUIRE(judged);
+  const auto back = read_check(*judged);
+  REQUIRE(back);
+  REQUIRE(back->burnt.size() == 2);
+  CHECK(back->burnt[1].device.samples.size() == report.burnt[1].device.samples.size());
+  CHECK(back->burnt[1].host.name == "n1");
+}
+
+TEST_CASE("burn: what it is likely to take is what was asked for, and more", "[check]") {
+  for (const Suite& suite : suites()) {
+    const double none = likely_s(suite, 4, {});
+    const double asked = likely_s(suite, 4, {.burn_s = 360});
+    CHECK(asked - none == (suite.run == check_burn ? 360 : 0));
+  }
+  CHECK(burn_turns(1) == 1);
+  CHECK(burn_turns(256) == 1);
+  CHECK(burn_turns(257) == 2);
+}
+
+}  // namespace check_burn_tests
