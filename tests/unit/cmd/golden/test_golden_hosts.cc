@@ -1,5 +1,6 @@
 // What the commands about hosts print and write of fixed records, beside tests/golden.
 #include "base/format.h"
+#include "cmd/burn/burn.h"
 #include "cmd/check/check.h"
 #include "cmd/check/gpus.h"
 #include "cmd/check/trend.h"
@@ -223,6 +224,27 @@ void hold_windows(Goldens& goldens, const std::string& name, const WindowReport&
 
 }  // namespace
 
+namespace {
+
+BurnDevice burnt_gpu() {
+  BurnDevice device{.device = "0000:4b:00.0", .model = "H200", .gpu = true};
+  device.rounds = 52;
+  device.memory_bytes = uint64_t(130) << 30;
+  device.memory_passes = 52;
+  device.works = {{.what = "bf16", .TFLOPs = 480.5, .products = 9000, .bands = {1, 2}}};
+  device.samples = {
+      {.at_s = 0, .power_W = 120, .clock_MHz = 1980, .temperature_C = 40, .memory_C = 45},
+      {.at_s = 1.5,
+       .power_W = 690,
+       .clock_MHz = 1755,
+       .temperature_C = 66,
+       .memory_C = 71,
+       .throttled = 4}};
+  return device;
+}
+
+}  // namespace
+
 TEST_CASE("what check says is as it was", "[golden]") {
   Goldens goldens("check");
   std::vector<std::string> drawn = kFiles;
@@ -240,6 +262,15 @@ TEST_CASE("what check says is as it was", "[golden]") {
   busy.odd = true;
   busy.message = "node03: other processes took 1.5 of 2 cores";
   hold_check(goldens, "failed", failed, drawn);
+
+  CheckReport burnt = checked_hosts();
+  burnt.burnt = {{node(1), burnt_gpu()}, {node(2), burnt_gpu()}};
+  BurnFindings found = judge_burnt(burnt.burnt, 0.7);
+  burnt.findings.insert(burnt.findings.end(), found.findings.begin(), found.findings.end());
+  burnt.burnt[1].device.wrong = {
+      {"memory", "what was written", 7, "byte 0x400c", 0xff00ff00, 0xff00ff10, 1}};
+  burnt.burnt = kept_burnt(std::move(burnt.burnt));
+  hold_check(goldens, "burnt", burnt, {"html"});
 
   CheckReport short_of_time = checked_hosts();
   SuiteResult& last = short_of_time.suites.back();
@@ -343,6 +374,19 @@ TEST_CASE("what window-test says is as it was", "[golden]") {
   const Error lost(ErrorCode::lost, "rank 3 is gone", "killed by hand?");
   add_broken_stage(broken, "barriers", lost);
   hold_windows(goldens, "lost", broken, lost);
+}
+
+TEST_CASE("what burn-test writes is as it was", "[golden]") {
+  Goldens goldens("burn-test");
+  BurnReport report{.host = "node01", .seconds = 60, .devices = {}};
+  report.devices = {burnt_gpu(), burnt_gpu()};
+  BurnDevice& bad = report.devices[1];
+  bad.device = "0000:4c:00.0";
+  bad.why_not = "GPU 1 (0000:4c:00.0) does not go on";
+  bad.code = ErrorCode::deadline;
+  bad.wrong = {{"bf16", "earlier rounds", 3, "row 5, column 9", 0x3f808000, 0x3f80a000, 1}};
+  goldens.hold("report.txt", burn_text(report));
+  goldens.hold("report.json", burn_json(report));
 }
 
 TEST_CASE("what memory-test writes is as it was", "[golden]") {
