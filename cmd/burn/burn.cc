@@ -88,12 +88,15 @@ Command burn_row(uint32_t own) {
 
 void add_burn_options(std::vector<Option>& t, uint32_t own) {
   using namespace kinds;
-  const Adder add{t, Group::measure, own};
+  const Adder add{t, Group::measure, own};  // hidden, as the command is
   add("for", seconds("TIME", 0, 31622400, "60"), to<&BurnSpec::seconds>,
-      "how long (burn-test): 90s, 15m, 2h");
+      "how long (burn-test): 90s, 15m, 2h")
+      .hidden = true;
   add("memory", size("what is free", 1 << 20), to<&BurnSpec::most_memory>,
-      "at most so much memory of each GPU, or of the host (burn-test)");
-  add("cores", flag(), to<&BurnSpec::cores>, "the host's cores in place of its GPUs (burn-test)");
+      "at most so much memory of each GPU, or of the host (burn-test)")
+      .hidden = true;
+  add("cores", flag(), to<&BurnSpec::cores>, "the host's cores in place of its GPUs (burn-test)")
+      .hidden = true;
 }
 
 }  // namespace
