@@ -107,7 +107,7 @@ std::vector<Command> make_commands() {
                  "Every rank gives a block for each rank and gets one from each.",
                  {{"collctl alltoall --transport net", "over the network, also on one host"}}));
   table.push_back(collective(
-      "alltoallv", "uneven blocks from every rank to every rank",
+      "alltoallv", "uneven blocks; also moe-dispatch, moe-combine, hot-expert",
       "Every rank deals its blocks, as many as there are ranks, out among all of them: to some "
       "several, to some none, always the same. A pair has the size of alltoall's on average.",
       {{"collctl alltoallv -b 1M", "from 1 MiB a rank"}}));
@@ -125,6 +125,8 @@ std::vector<Command> make_commands() {
       "Every rank deals its blocks, as many as there are ranks: half of them to rank 0, one each "
       "to ranks 1, 2, ... until none is left.",
       {{"collctl hot-expert -b 7K -e 28M -f 4", "1 to 4096 tokens of 7 KiB a rank"}}));
+  // Of their kind alltoallv is listed, and names them.
+  for (size_t i = table.size() - 3; i < table.size(); ++i) table[i].unlisted = true;
   table.push_back(collective(
       "sendrecv", "every rank sends to the next one",
       "Every rank sends a buffer to the next rank and receives one from the rank before it.",

@@ -113,6 +113,7 @@ struct Command {
   std::vector<std::string> known_words = {};  // the legal ones, if not any
   ValueKind word_kind = ValueKind::text;      // file, directory: what shells complete
   bool hidden = false;
+  bool unlisted = false;                   // not in the lists of --help, which are a screen long
   int most_words = 0;                      // that may follow it; 0: `words`
   bool draws_to_stdout = false;            // its -o - is a picture; else it is --json
   std::string (*more_manual)() = nullptr;  // further sections of its page

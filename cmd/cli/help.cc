@@ -167,7 +167,7 @@ std::string exit_codes(size_t width) {
 std::string command_list(CommandKind kind, bool others, size_t width) {
   std::string text;
   for (const Command& command : commands())
-    if (!command.hidden && (command.kind == kind) != others)
+    if (!command.hidden && !command.unlisted && (command.kind == kind) != others)
       text += entry(format("  {}", command.name), command.summary, 18, width);
   return text;
 }
@@ -179,7 +179,7 @@ std::string command_head(const Command& command, bool full, size_t width) {
     text += "\nCollectives: ";
     std::string names;
     for (const Command& other : commands())
-      if (stands_under_run(other) && !other.hidden)
+      if (stands_under_run(other) && !other.hidden && !other.unlisted)
         names += format("{}{}", names.empty() ? "" : " ", other.name);
     text += wrapped_text(names, 13, width).substr(13);
   }

@@ -162,7 +162,8 @@ constexpr FactRule kFactRules[] = {
      "the NVLink fabric recovers from an error", kFabric},
     {CounterOf::gpu, "pcie_width", Grade::fault, full_width,
      "its PCIe link has fewer lanes than card and slot can have", remedies::kSlot},
-    {CounterOf::gpu, "process", Grade::fault, no_process,
+    // No fault: who uses it may have every right to, and its host is not to be drained for that.
+    {CounterOf::gpu, "process", Grade::told, no_process,
      "a process uses it, and nothing of this command's does",
      "end it if it is left over (kill PID; fuser -v /dev/nvidia*), else wait for its job"},
     {CounterOf::gpu, "persistence", Grade::told,
