@@ -136,7 +136,7 @@ GpuFigure GpuJudge::judge(const GpuReport& report, const GpuPair& pair, PairFigu
   return out;
 }
 
-constexpr const char* kBadGpu =
+constexpr const char* kBadPairs =
     "look at its NVLinks or slot, clocks and errors (nvidia-smi nvlink -s and -e, nvidia-smi -q -d "
     "CLOCK,PERFORMANCE,ECC, collctl topo); then reset it, and dcgmi diag -r 3";
 constexpr const char* kBadGpuLink =
@@ -260,7 +260,7 @@ void GpuJudge::name_culprits(const GpuReport& report, const Suspects& parts,
            format("{}{}, {:.0f} % of what is usual ({})", way, counts, 100 * one.median_ratio,
                   examples(bad)),
            part.at.kind == SubjectKind::host  ? kBadGpuHost
-           : part.at.kind == SubjectKind::gpu ? kBadGpu
+           : part.at.kind == SubjectKind::gpu ? kBadPairs
                                               : kBadGpuLink,
            code(bad));
   }
@@ -330,7 +330,7 @@ void GpuJudge::judge_totals(const GpuReport& report) {
     for (const auto& [g, seen] : bad) {
       const Subject at{
           .kind = SubjectKind::gpu, .host = report.host, .device = report.gpus[g].device};
-      accuse(at, subject_name(at), total.way, 1, 1, seen.text, kBadGpu, ErrorCode::failed);
+      accuse(at, subject_name(at), total.way, 1, 1, seen.text, kBadPairs, ErrorCode::failed);
     }
   }
 }
@@ -394,7 +394,7 @@ void GpuJudge::judge_legs(const GpuReport& report) {
                        .host = report.host,
                        .device = report.gpus[size_t(leg.gpu)].device};
       accuse(at, subject_name(at), Way::both, 1, 1,
-             format("{}: what came back is not what was sent", memory(leg.node)), kBadGpu,
+             format("{}: what came back is not what was sent", memory(leg.node)), kBadPairs,
              ErrorCode::bad_data);
     }
   for (const auto& [gpu, text] : of_gpu) {

@@ -14,7 +14,7 @@ namespace collctl::cmd {
 namespace {
 
 constexpr size_t kLeastValues = 6;   // that a trend is made of
-constexpr double kSure = 3;          // standard errors
+constexpr double kSureTrend = 3;     // standard errors
 constexpr double kLeastGBps = 1e-6;  // nothing passes: its logarithm
 
 size_t suite_of(const std::string& check) {
@@ -101,7 +101,7 @@ void judge_figure(TrendFigure& figure, double below) {
   const double usual = median(steps);
   for (double& step : steps) step = std::fabs(step - usual);
   const double scatter = 1.4826 / std::sqrt(2.0) * middle(std::move(steps), true);
-  const double doubt = kSure * 1.2533 * scatter * std::sqrt(2.0 / double(third));
+  const double doubt = kSureTrend * 1.2533 * scatter * std::sqrt(2.0 / double(third));
   const double loss =
       std::log(std::max(figure.early, kLeastGBps) / std::max(figure.late, kLeastGBps));
   figure.declines = figure.late < below * figure.early && loss > doubt;

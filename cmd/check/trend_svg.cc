@@ -9,24 +9,25 @@
 namespace collctl::cmd {
 namespace {
 
-constexpr double kLeft = 84, kWidth = 760, kRight = 24, kHeight = 120, kText = 11, kHead = 13;
-constexpr size_t kColours = 8;  // path.curve0 .. path.curve7 of the style sheet
+constexpr double kTrendLeft = 84, kTrendWidth = 760, kTrendRight = 24, kTrendHeight = 120,
+                 kTrendText = 11, kTrendHead = 13;
+constexpr size_t kTrendColours = 8;  // path.curve0 .. path.curve7 of the style sheet
 constexpr size_t kMostPanels = 24;
 
-struct Panel {
+struct TrendPanel {
   std::string what;
-  std::vector<const TrendFigure*> curves;  // at most kColours, those that decline first
+  std::vector<const TrendFigure*> curves;  // at most kTrendColours, those that decline first
   size_t more = 0;
 };
 
-std::vector<Panel> panels_of(const Trend& trend) {
-  std::vector<Panel> panels;
+std::vector<TrendPanel> panels_of(const Trend& trend) {
+  std::vector<TrendPanel> panels;
   for (const TrendFigure& figure : trend.figures) {
     if (figure.values.size() < 2) continue;
     auto at = std::find_if(panels.begin(), panels.end(),
-                           [&](const Panel& panel) { return panel.what == figure.what; });
+                           [&](const TrendPanel& panel) { return panel.what == figure.what; });
     if (at == panels.end()) at = panels.insert(panels.end(), {figure.what, {}});
-    if (at->curves.size() < kColours)
+    if (at->curves.size() < kTrendColours)
       at->curves.push_back(&figure);
     else
       ++at->more;
@@ -48,36 +49,37 @@ class Drawing {
       : picture_(picture),
         begin_(trend.runs.front().unix_s),
         length_(double(std::max<int64_t>(1, trend.runs.back().unix_s - begin_))) {}
-  double panel(double y, const Panel& panel) {
-    text({kLeft, y + kHead}, format("{}, GB/s", panel.what), "", true);
-    y += kHead + 10;
+  double panel(double y, const TrendPanel& panel) {
+    text({kTrendLeft, y + kTrendHead}, format("{}, GB/s", panel.what), "", true);
+    y += kTrendHead + 10;
     double most = 0;
     for (const TrendFigure* figure : panel.curves)
       for (const auto& [time, value] : figure->values) most = std::max(most, value);
     for (const double mark : {0.0, most / 2, most}) {
-      const double at = y + kHeight * (1 - (most > 0 ? mark / most : 0));
-      line({{kLeft, at}, {kLeft + kWidth, at}}, 0.5, "sys", "");
+      const double at = y + kTrendHeight * (1 - (most > 0 ? mark / most : 0));
+      line({{kTrendLeft, at}, {kTrendLeft + kTrendWidth, at}}, 0.5, "sys", "");
       const std::string label = four_digits(mark);
-      text({kLeft - 8 - text_width(label, kText, false), at + kText * 0.36}, label, "muted");
+      text({kTrendLeft - 8 - text_width(label, kTrendText, false), at + kTrendText * 0.36}, label,
+           "muted");
     }
     for (size_t c = 0; c < panel.curves.size(); ++c) {
       const TrendFigure& figure = *panel.curves[c];
       std::vector<Point> points;
       std::string tip = name_of(figure);
       for (const auto& [time, value] : figure.values) {
-        points.push_back({kLeft + kWidth * double(time - begin_) / length_,
-                          y + kHeight * (1 - (most > 0 ? value / most : 0))});
+        points.push_back({kTrendLeft + kTrendWidth * double(time - begin_) / length_,
+                          y + kTrendHeight * (1 - (most > 0 ? value / most : 0))});
         tip += format("\n{}: {}", utc_date(time), four_digits(value));
       }
       line(std::move(points), 2, format("curve{}", c), tip);
     }
-    y += kHeight + 10;
+    y += kTrendHeight + 10;
     for (size_t c = 0; c < panel.curves.size(); ++c, y += 16) {
-      line({{kLeft, y + 6}, {kLeft + 26, y + 6}}, 2, format("curve{}", c), "");
-      text({kLeft + 34, y + 10}, name_of(*panel.curves[c]), "");
+      line({{kTrendLeft, y + 6}, {kTrendLeft + 26, y + 6}}, 2, format("curve{}", c), "");
+      text({kTrendLeft + 34, y + 10}, name_of(*panel.curves[c]), "");
     }
     if (panel.more > 0) {
-      text({kLeft + 34, y + 10}, format("and {} more", panel.more), "muted");
+      text({kTrendLeft + 34, y + 10}, format("and {} more", panel.more), "muted");
       y += 16;
     }
     return y + 14;
@@ -85,7 +87,8 @@ class Drawing {
 
  private:
   void text(Point at, const std::string& what, const char* style, bool bold = false) {
-    picture_.texts.push_back({at, fitted_text(what, kWidth, kText, bold), style, kText, bold});
+    picture_.texts.push_back(
+        {at, fitted_text(what, kTrendWidth, kTrendText, bold), style, kTrendText, bold});
   }
   void line(std::vector<Point> points, double width, const std::string& style,
             const std::string& tip) {
@@ -99,16 +102,16 @@ class Drawing {
 }  // namespace
 
 std::string trend_svg(const Trend& trend) {
-  const std::vector<Panel> panels = panels_of(trend);
+  const std::vector<TrendPanel> panels = panels_of(trend);
   if (panels.empty()) return "";
   Picture picture;
   picture.title = format("Speeds from {} to {}", utc_date(trend.runs.front().unix_s),
                          utc_date(trend.runs.back().unix_s));
-  picture.width = kLeft + kWidth + kRight;
-  picture.texts.push_back({{kLeft, 20 + kHead}, picture.title, "", kHead, true});
-  double y = 20 + kHead + 16;
+  picture.width = kTrendLeft + kTrendWidth + kTrendRight;
+  picture.texts.push_back({{kTrendLeft, 20 + kTrendHead}, picture.title, "", kTrendHead, true});
+  double y = 20 + kTrendHead + 16;
   Drawing drawing(trend, picture);
-  for (const Panel& panel : panels) y = drawing.panel(y, panel);
+  for (const TrendPanel& panel : panels) y = drawing.panel(y, panel);
   picture.height = y + 10;
   return write_svg(picture);
 }

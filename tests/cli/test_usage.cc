@@ -101,12 +101,8 @@ const Case kCases[] = {
     {"topo -H node01 -o all.svg",
      "topo: -o all.svg: of several hosts a file each: expected %h, the host's name, in it"},
     {"check -H node01 --only fairs",
-<<<<<<< HEAD
-     "check: --only fairs: expected doctor, inventory, node, gpus, pairs, cluster, counters (or "
-     "several "
-=======
-     "check: --only fairs: expected doctor, inventory, node, pairs, cluster, traffic, counters (or several "
->>>>>>> 2cbdb985 (cli: commands that help names beside another, so that it fits a screen)
+     "check: --only fairs: expected doctor, inventory, node, gpus, pairs, cluster, traffic, burn, "
+     "counters (or several "
      "with commas); did you mean pairs?"},
 };
 
