@@ -171,7 +171,9 @@ Result<std::vector<BurnDevice>> burn_cores(const BurnRun& run) {
       burner.run(run.until);
       ++over;
     });
-  BurnDevice host{.device = "host", .model = base::host_processors().model.name};
+  BurnDevice host;
+  host.device = "host";
+  host.model = base::host_processors().model.name;
   BurnCurve curve;
   const int64_t began = now_ns();
   while (over < threads.size()) {

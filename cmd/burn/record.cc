@@ -165,7 +165,8 @@ namespace {
 // Of one kind of product of one model.
 std::optional<BurnVote> vote_on(const std::string& what,
                                 const std::vector<std::pair<size_t, const BurnWork*>>& all) {
-  BurnVote result{.what = what};
+  BurnVote result;
+  result.what = what;
   for (const auto& [device, work] : all) {
     result.of.push_back(device);
     result.bands = std::max(result.bands, work->bands.size());

@@ -345,7 +345,8 @@ Result<Trend> TrendMaker::make(double below, const std::vector<std::string>& onl
   std::sort(all_.begin(), all_.end(), [](const Past& a, const Past& b) {
     return std::tie(a.run.unix_s, a.run.file) < std::tie(b.run.unix_s, b.run.file);
   });
-  Trend trend{.below = below};
+  Trend trend;
+  trend.below = below;
   std::set<std::string> names;
   for (const Past& past : all_) {
     trend.runs.push_back(past.run);
