@@ -73,7 +73,7 @@ Status run_burn(const TaskContext& context) {
 Command burn_row(uint32_t own) {
   return {.name = "burn-test",
           .kind = CommandKind::task,
-          .arguments = "[-H HOST] [--for TIME] [--json]",
+          .arguments = "[-H HOST] [--burn-for TIME] [--json]",
           .scopes = kTask | own,
           .summary = "load on a host's GPUs or cores, every bit of the results looked at",
           .description =
@@ -81,7 +81,7 @@ Command burn_row(uint32_t own) {
               "vector units of its cores), writes and reads their memory, and compares every "
               "result bit by bit with the earlier ones and with those of the other devices. "
               "Clocks and power settings are never changed.",
-          .examples = {{"collctl burn-test --for 5m", "this host"}},
+          .examples = {{"collctl burn-test --burn-for 5m", "this host"}},
           .hidden = true,
           .run = burn_command};
 }
@@ -89,7 +89,7 @@ Command burn_row(uint32_t own) {
 void add_burn_options(std::vector<Option>& t, uint32_t own) {
   using namespace kinds;
   const Adder add{t, Group::measure, own};  // hidden, as the command is
-  add("for", seconds("TIME", 0, 31622400, "60"), to<&BurnSpec::seconds>,
+  add("burn-for", seconds("TIME", 0, 31622400, "60"), to<&BurnSpec::seconds>,
       "how long (burn-test): 90s, 15m, 2h")
       .hidden = true;
   add("memory", size("what is free", 1 << 20), to<&BurnSpec::most_memory>,

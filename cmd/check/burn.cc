@@ -18,7 +18,7 @@ NodeJob burn_job(const Host& host, double seconds) {
   job.host = host;
   job.kind = NodeJobKind::burn;
   job.name = "burn-test";
-  job.words = {"burn-test", format("--for={}s", seconds)};
+  job.words = {"burn-test", format("--burn-for={}s", seconds)};
   job.limit_s = 2 * seconds + kBurnSlack;
   return job;
 }

@@ -8,7 +8,7 @@ namespace burn_cli_tests {
 
 using nlohmann::json;
 
-const std::string kBurn = "{} burn-test --cores --for 0 --memory 1M ";
+const std::string kBurn = "{} burn-test --cores --burn-for 0 --memory 1M ";
 
 TEST_CASE("burn-test: cores that are right end with 0, a wrong bit with 7 and its place", "[cli]") {
   const Ran healthy = shell(kBurn + "--json");
