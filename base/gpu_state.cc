@@ -205,6 +205,23 @@ DeviceState& device_named(HostState& to, const std::string& name) {
 }  // namespace
 }  // namespace drivers
 
+bool serves_others(const std::string& process) {
+  constexpr const char* kServices[] = {" nvidia-cuda-mps", " nvidia-persiste", " nv-hostengine"};
+  return std::ranges::any_of(
+      kServices, [&](const char* service) { return process.find(service) != std::string::npos; });
+}
+
+std::map<std::string, std::string> gpu_users() {
+  HostState state;
+  read_gpu_states(state);
+  std::map<std::string, std::string> users;
+  for (const DeviceState& gpu : state.devices)
+    for (const auto& fact : gpu.facts)
+      if (fact.name == "process" && !serves_others(fact.value))
+        users.try_emplace(gpu.device, format("process {} is on it", fact.value));
+  return users;
+}
+
 void read_gpu_states(HostState& to) {
   using namespace drivers;
   const Nvml& api = nvml();

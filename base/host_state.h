@@ -4,6 +4,7 @@
 // have is left out; what it should say and does not is in `unread`. Threads: any.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,12 @@ HostState host_state(const std::string& root = "");
 // Its part: facts of GPUs by NVML, into the devices that are there or new ones. Processes of this
 // very process are left out.
 void read_gpu_states(HostState& to);
+
+// Whether "4242 nvidia-cuda-mps 30 MiB" is a program that serves others on a GPU and stays there.
+bool serves_others(const std::string& process);
+// What else runs on the GPUs now, by bus number: "process 4242 python3 71000 MiB is on it". Empty:
+// nothing, or the driver does not say.
+std::map<std::string, std::string> gpu_users();
 
 // Its part: facts of the module in an interface; of each lane one "module_uW".
 struct NicModule;

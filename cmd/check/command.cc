@@ -207,7 +207,8 @@ CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
   };
   for (const Suite& suite : suites()) {
     SuiteResult result{.suite = &suite, .end = SuiteEnd::not_asked, .seconds = 0, .why = {}};
-    const int fit = int(run.fit().size());
+    // One that looks at what the others did to the hosts asks those, too, that have failed since.
+    const int fit = int(suite.before != nullptr ? run.hosts.size() : run.fit().size());
     const double cost = likely_s(suite, fit, run.options);
     run.progress = [&](const std::string& what) {
       progress.text(format("check: {}, {}, {:.0f} s", suite.name, what, elapsed()));

@@ -22,9 +22,6 @@ constexpr BoardLinks kBoards[] = {{"A100-SXM4-40GB", 12}, {"A100-SXM4-80GB", 12}
                                   {"H100 80GB HBM3", 18}, {" H200", 18},
                                   {" B200", 18},          {" GB200", 18}};
 
-// Programs that serve others on a GPU and stay there.
-constexpr const char* kServices[] = {" nvidia-cuda-mps", " nvidia-persiste", " nv-hostengine"};
-
 struct FactRule {
   CounterOf kind;
   const char* fact;
@@ -86,9 +83,7 @@ std::string calm_fabric(const SeenDevice&, const std::string& value) {
 }
 
 std::string no_process(const SeenDevice&, const std::string& value) {
-  for (const char* service : kServices)
-    if (value.find(service) != std::string::npos) return "";
-  return "none";
+  return base::serves_others(value) ? "" : "none";
 }
 
 // A lane without any light is one that the port does not use.

@@ -6,6 +6,7 @@
 #include "base/host_devices.h"
 #include "base/host_facts.h"
 #include "base/host_limits.h"
+#include "base/host_state.h"
 #include "base/record.h"
 #include "cmd/cli/option_rows.h"
 #include "cmd/gpu_test/bench.h"
@@ -101,12 +102,16 @@ Result<GpuTestSpec> GpuTestSpec::from_json(const std::string& text) {
 
 Result<GpuReport> measure_gpus(const GpuTestSpec& spec, const kernels::cuda::Launcher& launcher) {
   GpuReport report{.host = base::this_host(), .gpus = {}, .pairs = {}, .legs = {}};
+  const auto users = base::gpu_users();  // before this process is one
   const base::HostLoad before = base::host_load();
   COLL_TRY(GpuBench(spec, launcher, report).run());
   // Its own cgroup's quota is the host's fault.
   base::HostLoad after = base::host_load();
   after.throttled_times = before.throttled_times;
   report.busy = busy_reason(before, after, 1, after.own_s - before.own_s);
+  for (const auto& gpu : report.gpus)
+    if (const auto user = users.find(gpu.device); report.busy.empty() && user != users.end())
+      report.busy = format("GPU {}: {}", gpu.device, user->second);
   return report;
 }
 

@@ -80,7 +80,7 @@ struct GpuReport {
   std::vector<HostLeg> legs;
   std::string no_kernels = {};  // why figures by kernels are missing; empty: they are not
   std::string no_nodes = {};    // why memory of NUMA nodes could not be told apart; likewise
-  std::string busy = {};        // what others had of the host meanwhile, if it is much
+  std::string busy = {};        // what others had of the host, or a GPU, if it is much
 };
 // Reading trusts nothing: pairs and legs are of GPUs that are there.
 void fields(base::Record& io, GpuReport& report);

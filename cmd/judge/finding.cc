@@ -55,7 +55,10 @@ std::string cell_text(const Finding& finding) {
 
 std::string evidence_alone(const Culprit& culprit) {
   std::string text = culprit.evidence;
-  for (const std::string& name : {culprit.name, culprit.host.name})
+  std::string gpu;  // as messages call it
+  if (culprit.kind == SubjectKind::gpu && culprit.name.starts_with(culprit.host.name + " "))
+    gpu = "GPU " + culprit.name.substr(culprit.host.name.size() + 1);
+  for (const std::string& name : {culprit.name, culprit.host.name, gpu})
     if (!name.empty() && text.starts_with(name + ": ")) text.erase(0, name.size() + 2);
   return text;
 }

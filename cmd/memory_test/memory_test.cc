@@ -11,6 +11,7 @@
 #include "base/host_devices.h"
 #include "base/host_facts.h"
 #include "base/host_limits.h"
+#include "base/host_state.h"
 #include "base/record.h"
 #include "cmd/job/options.h"
 #include "cmd/measure/fields.h"
@@ -100,7 +101,8 @@ Result<double> copy_rate(const DeviceStream& stream, void* to, const void* from,
   return double(bytes) * count / seconds / 1e9;
 }
 
-Status measure_gpu(int ordinal, MemoryReport& report) {
+Status measure_gpu(int ordinal, const std::map<std::string, std::string>& users,
+                   MemoryReport& report) {
   COLL_ASSIGN(const DevicePointer device, Device::open(ordinal));
   COLL_ASSIGN(const DeviceStream stream, DeviceStream::make(device));
   COLL_ASSIGN(const DeviceMemory first, DeviceMemory::make(device, kDeviceBytes, false));
@@ -110,7 +112,13 @@ Status measure_gpu(int ordinal, MemoryReport& report) {
   for (uint64_t i = 0; i < kLinkBytes; ++i)
     out.data()[i] = uint8_t(i * 37 + i / 4096 + uint64_t(ordinal));
   const auto add = [&](const char* what, double GBps) {
-    report.rows.push_back({device->facts().bus_id, device->facts().name, what, GBps, false});
+    MemoryRow& row = report.rows.emplace_back();
+    row.device = device->facts().bus_id;
+    row.model = device->facts().name;
+    row.what = what;
+    row.GBps = GBps;
+    if (const auto user = users.find(row.device); user != users.end())
+      row.busy = format("GPU {}: {}", row.device, user->second);
   };
   COLL_ASSIGN(const double to, copy_rate(stream, first.data(), out.data(), kLinkBytes));
   add("to device", to);
@@ -190,9 +198,10 @@ Result<MemoryReport> measure_memory() {
   COLL_ASSIGN(const MemoryRow host, measure_host());
   report.rows.push_back(host);
   if (base::nvidia_gpus_here().empty()) return report;
+  const auto users = base::gpu_users();  // before this process is one
   COLL_ASSIGN(const int gpus, Device::count());
   for (int ordinal = 0; ordinal < gpus; ++ordinal)
-    COLL_TRY_IN(measure_gpu(ordinal, report), format("GPU {}", ordinal));
+    COLL_TRY_IN(measure_gpu(ordinal, users, report), format("GPU {}", ordinal));
   return report;
 }
 

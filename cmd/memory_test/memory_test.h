@@ -17,7 +17,7 @@ struct MemoryRow {
   std::string what;        // "copy", "to device", "from device"
   double GBps = 0;         // a copy: read and written
   bool wrong = false;      // what arrived is not what was sent
-  std::string busy = {};   // what others had of the host meanwhile, if it is much
+  std::string busy = {};   // what others had of the host, or of the GPU, if it is much
 };
 struct MemoryReport {
   std::string host;

@@ -126,6 +126,20 @@ TEST_CASE("what a busy host misses is not tested, unless it is below a fifth", "
     job.expect = *parse_expect("site", "copy=20");
     return no_passes(job);
   };
+  // A program on the GPU excuses that GPU as others' work does a host.
+  const auto gpu = [](const std::string& busy) {
+    MemoryReport report{.host = "n1", .rows = {{.device = "0000:4b:00.0", .what = "copy"}}};
+    report.rows[0].model = "NVIDIA H200";
+    report.rows[0].GBps = 15;
+    report.rows[0].busy = busy;
+    NodeJob job = ended(NodeJobKind::memory, "memory-test", memory_json(report));
+    job.expect = *parse_expect("site", "gpu_copy=20");
+    return no_passes(job);
+  };
+  REQUIRE(gpu("process 42 python3 is on it").size() == 1);
+  CHECK(gpu("process 42 python3 is on it")[0].status == FindingStatus::not_tested);
+  REQUIRE(gpu("").size() == 1);
+  CHECK(gpu("")[0].status == FindingStatus::fail);
   const auto limit = [](double GBps) {
     BenchReport report;
     report.header.emplace();

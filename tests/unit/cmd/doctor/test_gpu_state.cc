@@ -120,6 +120,10 @@ TEST_CASE("processes on a GPU are named, but for those that draw and this one", 
   std::sort(found.begin(), found.end());
   CHECK(found == std::vector<std::string>{"888888888 ?", "999999999 ? 72704 MiB"});
   CHECK(value(state, 0, "graphics_processes") == "1");
+  const auto users = base::gpu_users();
+  REQUIRE(users.size() == 1);
+  CHECK(users.begin()->first == state.devices[0].device);
+  CHECK(users.begin()->second.ends_with(" is on it"));
   for (int pid = 0; pid < 100; ++pid)  // more than are asked for first
     fake_nvml::set_counter(0, format("process {}", 1'000'000'000 + pid), 1 << 20);
   CHECK(std::ranges::count_if(gpus_now().devices.at(0).facts, [](const base::StateFact& fact) {

@@ -298,9 +298,9 @@ TEST_CASE("what check says is as it was", "[golden]") {
   CheckReport gpus = checked_hosts();
   gpus.level = CheckLevel::standard;
   gpus.gpus = {three_gpus(1, 1), three_gpus(2, 0.25)};
-  GpusFindings found = judge_gpus(gpus.gpus, 0.7, {});
-  gpus.findings.insert(gpus.findings.end(), found.findings.begin(), found.findings.end());
-  gpus.culprits = found.culprits;
+  GpusFindings judged = judge_gpus(gpus.gpus, 0.7, {});
+  gpus.findings.insert(gpus.findings.end(), judged.findings.begin(), judged.findings.end());
+  gpus.culprits = judged.culprits;
   gpus.out[node(2)] = "gpus";
   hold_check(goldens, "gpus", gpus, {"html", "csv"});
   goldens.hold("list.txt", suites_text(1, {.level = CheckLevel::quick}) +
