@@ -16,10 +16,10 @@ _collctl() {
   local command=${COMP_WORDS[1]} word i
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W 'run allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube barrier window-test rails topo plan report doctor check status env token version completion man help --help --version' -- "$current"))
+    COMPREPLY=($(compgen -W 'run allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv moe-dispatch moe-combine hot-expert sendrecv hypercube barrier window-test rails topo plan report doctor check status env token version completion man help --help --version' -- "$current"))
     return
   elif [ "$command" = help ]; then
-    COMPREPLY=($(compgen -W 'run allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube barrier window-test rails topo plan report doctor check status env token version completion man' -- "$current"))
+    COMPREPLY=($(compgen -W 'run allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv moe-dispatch moe-combine hot-expert sendrecv hypercube barrier window-test rails topo plan report doctor check status env token version completion man' -- "$current"))
     return
   fi
   # After -- the words are a program and its arguments.
@@ -99,11 +99,15 @@ _collctl() {
     --below) COMPREPLY=(); return ;;
     -o|--output) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --level) COMPREPLY=($(compgen -W 'quick standard full' -- "$current")); return ;;
-    --only) _collctl_list 'doctor inventory node gpus pairs cluster counters'; return ;;
-    --skip) _collctl_list 'doctor inventory node gpus pairs cluster counters'; return ;;
+    --only) _collctl_list 'doctor inventory node gpus pairs cluster traffic burn counters'; return ;;
+    --skip) _collctl_list 'doctor inventory node gpus pairs cluster traffic burn counters'; return ;;
     --expect) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    --record) COMPREPLY=($(compgen -d -- "$current")); return ;;
     --floors) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --soak) COMPREPLY=(); return ;;
+    --history) COMPREPLY=($(compgen -d -- "$current")); return ;;
+    --history-keep) COMPREPLY=(); return ;;
+    --burn) COMPREPLY=(); return ;;
     --write-hosts) COMPREPLY=($(compgen -d -- "$current")); return ;;
     --algo) _collctl_list 'ring tree tree-split pairwise doubling rooted-tree bruck halving one-shot two-shot collnet all'; return ;;
     --proto) _collctl_list 'simple ll ll128 all'; return ;;
@@ -121,6 +125,8 @@ _collctl() {
     --bytes) COMPREPLY=(); return ;;
     --nodes) COMPREPLY=(); return ;;
     --format) COMPREPLY=($(compgen -W 'table json jsonl csv nccl-tests' -- "$current")); return ;;
+    --host) COMPREPLY=(); return ;;
+    --last) COMPREPLY=(); return ;;
     --color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")); return ;;
     --help) COMPREPLY=($(compgen -W 'all launch hosts sizes measure choices output general examples exit-codes' -- "$current")); return ;;
   esac
@@ -129,7 +135,7 @@ _collctl() {
       if [[ $current == -* ]]; then
         COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --on-loss --grace --tag-output --no-tag-output --output-dir --stdin --gather --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --tree-width --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --plateau --dtype -d --op --root -r --iters --warmup -w --sync --agg-iters -m --average -a --split --cuda-graph --vs --vs-config --window --stragglers --trace --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --budget --message --seconds --pair-timeout --below --output -o --algo --proto --channels --transport --p2p --net --integrity --recalibrate --device --json --csv --format --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       else
-        COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube barrier window-test rails' -- "$current"))
+        COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv moe-dispatch moe-combine hot-expert sendrecv hypercube barrier window-test rails' -- "$current"))
       fi ;;
     allreduce)
       if [[ $current == -* ]]; then
@@ -167,6 +173,18 @@ _collctl() {
       if [[ $current == -* ]]; then
         COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --on-loss --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --tree-width --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --plateau --dtype -d --op --root -r --iters --warmup -w --sync --agg-iters -m --average -a --split --cuda-graph --vs --vs-config --window --stragglers --trace --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --algo --proto --channels --transport --p2p --net --integrity --recalibrate --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
+    moe-dispatch)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --on-loss --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --tree-width --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --plateau --dtype -d --op --root -r --iters --warmup -w --sync --agg-iters -m --average -a --split --cuda-graph --vs --vs-config --window --stragglers --trace --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --algo --proto --channels --transport --p2p --net --integrity --recalibrate --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
+      fi ;;
+    moe-combine)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --on-loss --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --tree-width --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --plateau --dtype -d --op --root -r --iters --warmup -w --sync --agg-iters -m --average -a --split --cuda-graph --vs --vs-config --window --stragglers --trace --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --algo --proto --channels --transport --p2p --net --integrity --recalibrate --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
+      fi ;;
+    hot-expert)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --on-loss --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --tree-width --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --plateau --dtype -d --op --root -r --iters --warmup -w --sync --agg-iters -m --average -a --split --cuda-graph --vs --vs-config --window --stragglers --trace --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --algo --proto --channels --transport --p2p --net --integrity --recalibrate --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
+      fi ;;
     sendrecv)
       if [[ $current == -* ]]; then
         COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --on-loss --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --tree-width --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --plateau --dtype -d --op --root -r --iters --warmup -w --sync --agg-iters -m --average -a --split --cuda-graph --vs --vs-config --window --stragglers --trace --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --algo --proto --channels --transport --p2p --net --integrity --recalibrate --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
@@ -195,21 +213,21 @@ _collctl() {
       if [[ $current == -* ]]; then
         COMPREPLY=($(compgen -W '--min-bytes -b --step-factor -f --step-bytes --channels --net --from --assume --assume-nic --max-bytes -e --bytes --nodes --algo --proto --verbose -v --json --output -o --wide --quiet --color --help -h' -- "$current"))
       else
-        COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier alltoallv hypercube' -- "$current"))
+        COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier alltoallv hypercube moe-dispatch moe-combine hot-expert' -- "$current"))
       fi ;;
     report)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--json --csv --output -o --wide --exit-zero --diff --below --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--json --csv --output -o --wide --exit-zero --diff --below --trend --host --last --color --help -h' -- "$current"))
       else
         COMPREPLY=($(compgen -f -- "$current"))
       fi ;;
     doctor)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--timeout --start-timeout --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --expect --json --output -o --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--timeout --start-timeout --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --expect --record --json --output -o --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     check)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --bind-to --env -x --timeout --start-timeout --op-timeout --grace --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --min-efficiency --thresholds --baseline --save-baseline --below --level --min-bytes -b --max-bytes -e --only --skip --list --budget --expect --floors --soak --write-hosts --nagios --net --integrity --device --json --output -o --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --bind-to --env -x --timeout --start-timeout --op-timeout --grace --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --min-efficiency --thresholds --baseline --save-baseline --below --level --min-bytes -b --max-bytes -e --only --skip --list --budget --expect --floors --soak --history --history-keep --burn --write-hosts --nagios --net --integrity --device --json --output -o --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     status)
       if [[ $current == -* ]]; then
