@@ -14,8 +14,8 @@
 namespace collctl::cmd {
 namespace {
 
-constexpr const RankTask* kTasks[] = {&kMeasureTask, &kWindowTestTask, &kRailsTask, &kMemoryTask,
-                                      &kGpuTask, &kBurnTask};
+constexpr const RankTask* kTasks[] = {&kMeasureTask, &kWindowTestTask, &kRailsTask,
+                                      &kMemoryTask,  &kGpuTask,        &kBurnTask};
 static_assert(std::size(kTasks) <= 16, "each has a bit from kFirstOwn on");
 
 }  // namespace

@@ -130,7 +130,7 @@ struct Nvml {
   NvmlReturn (*default_clock)(NvmlDevice, int, unsigned*) = nullptr;
   NvmlReturn (*compute_processes)(NvmlDevice, unsigned*, NvmlProcess*) = nullptr;
   NvmlReturn (*graphics_processes)(NvmlDevice, unsigned*, NvmlProcess*) = nullptr;
-  NvmlReturn (*power)(NvmlDevice, unsigned*) = nullptr;                     // mW, now
+  NvmlReturn (*power)(NvmlDevice, unsigned*) = nullptr;                    // mW, now
   NvmlReturn (*temperature)(NvmlDevice, int sensor, unsigned*) = nullptr;  // degrees C
   std::string missing;  // why the table cannot be used; empty when it can
 };

@@ -15,14 +15,10 @@ struct ThrottleReason {
   const char* words;
 };
 constexpr ThrottleReason kThrottleReasons[] = {
-    {0x02, "clocks set by an application"},
-    {0x04, "power cap"},
-    {kThrottledByHardware, "hardware slowdown"},
-    {0x10, "sync boost"},
-    {kThrottledByHeat, "heat (software)"},
-    {kThrottledByHeatHard, "heat (hardware)"},
-    {kThrottledByBrake, "power brake"},
-    {0x100, "display clocks"},
+    {0x02, "clocks set by an application"},      {0x04, "power cap"},
+    {kThrottledByHardware, "hardware slowdown"}, {0x10, "sync boost"},
+    {kThrottledByHeat, "heat (software)"},       {kThrottledByHeatHard, "heat (hardware)"},
+    {kThrottledByBrake, "power brake"},          {0x100, "display clocks"},
 };
 
 std::string note_of(uint64_t bits, unsigned clock, unsigned most) {

@@ -128,7 +128,8 @@ void add_measure_options(std::vector<Option>& t) {
       "N (or div:N): N consecutive ranks each; mod:N: ranks that are equal modulo N, one of each "
       "N; and:MASK, or:MASK: equal in rank & MASK, rank | MASK; ranks:0-3,8/4-7: as listed; host: "
       "of one host; numa: of one NUMA node. As NCCL_TESTS_SPLIT, but every group has its own rows, "
-      "and the slowest is marked. Bandwidths and --root are those within a group; groups begin each "
+      "and the slowest is marked. Bandwidths and --root are those within a group; groups begin "
+      "each "
       "timed stretch together.");
   add("cuda-graph", integer("N", 1, 10000), alike<&BenchSpec::cuda_graph>,
       "on GPUs: replay CUDA graphs of N operations",

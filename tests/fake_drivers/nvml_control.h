@@ -8,7 +8,8 @@ namespace fake_nvml {
 
 // The GPU at this bus id ("0000:10:00.0") is there for those who ask by bus id. What throttles it:
 // a mask for each time that it is asked, the last one again and again. SM clock: 1980 MHz, 990 when
-// anything throttles it; at most 1980. It takes 650 W and has 71 degrees. An empty list takes it away.
+// anything throttles it; at most 1980. It takes 650 W and has 71 degrees. An empty list takes it
+// away.
 void set_throttle(const std::string& bus_id, std::vector<uint64_t> masks);
 
 // The GPU at this bus id is in an NVLink domain of several hosts, whose UUID is 16 times `cluster`
