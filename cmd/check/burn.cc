@@ -89,8 +89,9 @@ Status check_burn(CheckRun& run) {
       run.findings.push_back(failed_run(job, job.error ? *job.error : no_report(job)));
       continue;
     }
+    const int stretch = number / 2;  // between two of them is a collective
     run.tally.did(job.host, format("stretch {}", number));
-    add_burnt(all, job.host, *report, number / 2 * seconds / stretches);
+    add_burnt(all, job.host, *report, stretch * seconds / stretches);
   }
   BurnFindings judged = judge_burnt(all, run.options.below);
   for (Culprit& culprit : judged.culprits) run.culprits.push_back(std::move(culprit));

@@ -114,10 +114,10 @@ if case_is "data that arrives wrong: the link on which it went wrong is named"; 
 fi
 
 if case_is "the traffic of inference: right everywhere, and data that arrives wrong is named"; then
-  run check -H "$all" $patient --level quick -e 64K --only traffic
+  run check -H "$all" $patient --level quick -e 8K --only traffic
   is_code 0
   has_out "tokens to experts over all hosts"
-  COLLCTL_FAULT=corrupt:rank=0 run check -H "$all" $patient --level quick -e 64K --only traffic --json
+  COLLCTL_FAULT=corrupt:rank=0 run check -H "$all" $patient --level quick -e 8K --only traffic --json
   is_code 7
   names "link node01 - node05"
 fi
