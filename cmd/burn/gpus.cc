@@ -365,8 +365,8 @@ void burn_gpu(const BurnRun& run, int ordinal, const DevicePointer& device, Burn
   out.code = status.error().code;
   // Giving back memory of a GPU that does not go on would wait for it: the process's end does it.
   if (status.error().code == ErrorCode::unavailable) return;
-  // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks)
   (void)burner.release();
+  // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks): kept, as the comment above says
 }
 
 }  // namespace
