@@ -27,7 +27,8 @@ double node_seconds(int hosts, CheckLevel level) {
 }
 // Likewise; of eight GPUs, with what is measured again. A host without any says so at once.
 double gpu_seconds(int hosts, CheckLevel level) {
-  return (level == CheckLevel::full ? 25 : 10) * ((hosts + 15) / 16);
+  const int turns = (hosts + 15) / 16;
+  return (level == CheckLevel::full ? 25 : 10) * turns;
 }
 // Rounds of a tournament, of many hosts of a design whose rounds grow with the logarithm; and some
 // more for suspects.
