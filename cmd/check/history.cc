@@ -105,11 +105,32 @@ void add_ends(CheckReport& kept) {
     }
 }
 
+// Of each GPU what it writes to the one that it writes to worst, in place of the matrix.
+void add_gpus(CheckReport& kept) {
+  for (const GpuReport& host : kept.gpus)
+    for (size_t gpu = 0; gpu < host.gpus.size(); ++gpu) {
+      double least = 0;
+      for (const GpuPair& pair : host.pairs)
+        if (const double GBps = pair.of(PairFigure::write);
+            size_t(pair.from) == gpu && GBps > 0 && (least == 0 || GBps < least))
+          least = GBps;
+      if (least == 0) continue;
+      Finding& finding = kept.findings.emplace_back(Finding{.name = "gpus/write"});
+      finding.at = {.kind = SubjectKind::gpu, .host = host.host, .device = host.gpus[gpu].device};
+      finding.measured = format("{:.6g}", least);
+      finding.unit = "GB/s";
+      if (!host.busy.empty()) finding.reason = kBusyHost;
+    }
+  kept.gpus.clear();
+}
+
 }  // namespace
 
 CheckReport kept_in_history(const CheckReport& report) {
   CheckReport kept = report;
   kept.machine.clear();
+  kept.burnt.clear();
+  add_gpus(kept);
   std::erase_if(kept.findings, [](const Finding& finding) {
     return finding.status == FindingStatus::pass &&
            (finding.unit != "GB/s" || finding.measured.empty());

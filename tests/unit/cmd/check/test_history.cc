@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <thread>
+#include <tuple>
 
 #include "base/format.h"
 #include "base/whole_file.h"
@@ -103,6 +104,18 @@ TEST_CASE("a history keeps what is no pass, and speeds", "[check]") {
           ErrorCode::failed, "it is odd"));
   report.paths.GBps[1][0] = 0.5;
   report.paths.busy = {report.hosts[2]};
+  GpuReport& gpus = report.gpus.emplace_back();
+  gpus.host = report.hosts[1];
+  for (const char* device : {"0000:10:00.0", "0000:20:00.0", "0000:30:00.0"})
+    gpus.gpus.emplace_back().device = device;
+  for (const auto& [from, to, GBps] :
+       {std::tuple{0, 1, 390.0}, {0, 2, 80.0}, {1, 0, 390.0}, {1, 2, 390.0}}) {
+    GpuPair& pair = gpus.pairs.emplace_back();
+    pair.from = from;
+    pair.to = to;
+    pair.figures[size_t(PairFigure::write)] = GBps;
+  }
+  report.burnt.emplace_back();
   const CheckReport kept = kept_in_history(report);
   CHECK(kept.machine.empty());
   CHECK(finding_of(kept, "doctor/cores", "node01") == nullptr);
@@ -114,6 +127,13 @@ TEST_CASE("a history keeps what is no pass, and speeds", "[check]") {
   CHECK(finding_of(kept, kReceives, "node02")->measured == "2");
   CHECK(finding_of(kept, kSends, "node02")->reason.empty());
   CHECK(finding_of(kept, kSends, "node03")->reason == kBusyHost);
+  // Of each GPU that has written anything what it writes worst.
+  CHECK(kept.burnt.empty());
+  CHECK(kept.gpus.empty());
+  std::vector<std::string> written;
+  for (const Finding& finding : kept.findings)
+    if (finding.name == "gpus/write") written.push_back(finding.at.device + " " + finding.measured);
+  CHECK(written == std::vector<std::string>{"0000:10:00.0 80", "0000:20:00.0 390"});
   CHECK(kept.paths.ends.size() == 3);
   CHECK(kept_in_history(kept).findings.size() == kept.findings.size());
 }
