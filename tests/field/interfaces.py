@@ -118,8 +118,8 @@ def ipv4_only(field, nodes):
         field.on(i, "ip -6 address flush dev eth0 scope global")
 
 
-@condition("interfaces", "ipv6-only", all=True, unlike=("ipv4", "mixed", "own-127", "dead-address-first", "dead-ipv6-first", "late", "flannel",
-                                                       "own-127-first-of-all", "af-inet", "jump"))
+@condition("interfaces", "ipv6-only", all=True, unlike=("ipv4", "alias", "mixed", "own-127", "dead-address-first", "dead-ipv6-first", "late",
+                                                       "flannel", "own-127-first-of-all", "af-inet", "jump"))
 def ipv6_only(field, nodes):
     field.hosts_file(*(f"{field.address6(i)} {field.name(i)} {field.within[i]}" for i in nodes))
     field.replace_addresses()

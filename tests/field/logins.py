@@ -190,10 +190,9 @@ def nowhere(field, nodes):
 
 @condition("limits", "shm-64m")
 def shm_64m(field, nodes):
-    """What docker gives to a container: too little for a rank on each of many cores, as doctor says."""
-    field.doctor_may.add("shm")
+    """What docker gives to a container; of more than eight cores as much as doctor wants for a rank a core."""
     for i in nodes:
-        field.on(i, "mount -o remount,size=64m /dev/shm")
+        field.on(i, f"mount -o remount,size={max(64, 8 * os.cpu_count() + 1)}m /dev/shm")
 
 
 @condition("limits", "one-core", all=True, cgroup="cpu", unlike=("cores",), commands=("run", "doctor", "topo", "window"))
