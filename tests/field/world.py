@@ -88,7 +88,6 @@ class Field:
         self.environment = {}                                 # of the launcher, or of ranks that are started by others
         self.slow = {}                                        # (node, "out" or "in"): it has a rate of its own
         self.fault, self.victim, self.other = "none", 0, 0
-        self.doctor_may = set()                               # checks of doctor's that fail, rightly
         self.clear = None                                     # (codes, pattern): the one error that each command must end with
         self.at_fault = ""                                    # and who is accused then: how all names begin
         self.looked_up, self.then = [], []                    # when ranks that others start have read these files, this comes
