@@ -264,11 +264,13 @@ void add_check_options(std::vector<Option>& t) {
       "and only the newest N there",
       "The oldest checks are removed from DIR; files that check did not write there stay.");
   add("burn", number("MINUTES", "", 0.01, 100000, "2 with --level full"),
-      "load on all GPUs (else cores) for so long, every bit looked at (check)",
-      "The suite burn: products in all precisions and patterns in all of the free memory, on all "
-      "hosts at once, with collectives between; power, clocks and temperatures as curves in a page "
-      "(-o FILE.html). Without it only --level full has the suite, and --soak never. Clocks and "
-      "power settings are never changed.");
+      "so long full load on GPUs, else cores (check)",
+      "The suite burn: products in all precisions and patterns in all of the free memory, every "
+      "bit "
+      "looked at, on all hosts at once, with collectives between; power, clocks and temperatures "
+      "as "
+      "curves in a page (-o FILE.html). Without it only --level full has the suite, and --soak "
+      "never. Clocks and power settings are never changed.");
   add("write-hosts", directory(), "write good-hosts.txt and bad-hosts.txt there",
       "good-hosts.txt is a hostfile. DIR is made when it is missing.");
   add("nagios", flag(), "one line, and exit codes 0 ok, 1 warning, 2 critical, 3 unknown");
