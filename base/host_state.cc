@@ -118,7 +118,7 @@ class StateReading {
       to_.unread.push_back(format("the module in {}: {}", nic.device, std::strerror(EPERM)));
   }
 
-  // Of eight priorities, the first for 0: "00010000"; empty: the driver does not say.
+  // Eight priorities, the first for 0: "00010000"; empty: the driver does not say.
   static std::string bits(const fs::path& folder) {
     std::string text;
     for (int priority = 0; priority < 8; ++priority)
@@ -130,7 +130,7 @@ class StateReading {
     if (!value.empty()) device.add(name, std::move(value));
   }
 
-  // What both ends of a device's link can do, where the other end can be seen: a virtual machine
+  // The most that both ends of a link can do, where the other end can be seen: a virtual machine
   // shows none, or one that is made up.
   void pci_link(const fs::path& device, DeviceState& to) const {
     const auto chain = way_up(device);

@@ -45,7 +45,7 @@ void read_gpu_states(HostState& to);
 
 // Whether "4242 nvidia-cuda-mps 30 MiB" is a program that serves others on a GPU and stays there.
 bool serves_others(const std::string& process);
-// What else runs on the GPUs now, by bus number: "process 4242 python3 71000 MiB is on it". Empty:
+// Programs on the GPUs now, by bus number: "process 4242 python3 71000 MiB is on it". Empty:
 // nothing, or the driver does not say.
 std::map<std::string, std::string> gpu_users();
 

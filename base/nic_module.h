@@ -40,7 +40,7 @@ class ModuleMemory {
   int error_ = 0;
 };
 
-// What an Ethernet interface does for traffic that may not be lost, by DCB: priorities with flow
+// How an Ethernet interface keeps traffic that may not be lost, by DCB: priorities with flow
 // control ("00001000", of 0 first), and priorities by DSCP ("26:3 48:6"). Empty: it does not say.
 struct NicPriorities {
   std::string pfc, dscp;

@@ -125,7 +125,7 @@ std::vector<Command> make_commands() {
       "Every rank deals its blocks, as many as there are ranks: half of them to rank 0, one each "
       "to ranks 1, 2, ... until none is left.",
       {{"collctl hot-expert -b 7K -e 28M -f 4", "1 to 4096 tokens of 7 KiB a rank"}}));
-  // Of their kind alltoallv is listed, and names them.
+  // For their kind alltoallv is listed, and names them.
   for (size_t i = table.size() - 3; i < table.size(); ++i) table[i].unlisted = true;
   table.push_back(collective(
       "sendrecv", "every rank sends to the next one",

@@ -114,7 +114,7 @@ struct BurnRun {
   BurnSpec spec;
   BurnFaultSpec fault;
   Deadline until;
-  // Of products on GPUs, the same for all that are compared; steps at most, and seconds of a kind
+  // For products on GPUs, the same for all that are compared; steps at most, and seconds of a kind
   // of product in a round.
   uint32_t rows = 4096, columns = 4096, most_steps = 2048;
   double type_seconds = 0.2;

@@ -136,7 +136,7 @@ class CoreBurner {
     at_ = end == words_ ? 0 : end;
   }
 
-  // What was written last, so that all that was written is looked at.
+  // The last that was written, so that all of it is looked at.
   void sweep_again() {
     const uint64_t end = at_ == 0 ? words_ : at_;
     expect(core_fill(pass_), 0, end);

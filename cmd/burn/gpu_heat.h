@@ -14,7 +14,7 @@ class GpuHeat {
   ~GpuHeat();
   GpuHeat(const GpuHeat&) = delete;
   GpuHeat& operator=(const GpuHeat&) = delete;
-  // Of the GPU at this PCI address, now. False: nothing is known of it.
+  // The GPU at this PCI address, now. False: nothing is known of it.
   bool read(const std::string& bus_id, BurnSample& sample) const;
 
  private:

@@ -1,4 +1,4 @@
-// What a burn-in reports, as it travels and as a person reads it; and results beside each other.
+// The report of a burn-in, as it travels and as a person reads it; and results beside each other.
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -162,7 +162,7 @@ void BurnCurve::add(const BurnSample& sample) {
 
 namespace {
 
-// Of one kind of product of one model.
+// One kind of product of one model.
 std::optional<BurnVote> vote_on(const std::string& what,
                                 const std::vector<std::pair<size_t, const BurnWork*>>& all) {
   BurnVote result;

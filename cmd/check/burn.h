@@ -34,7 +34,7 @@ struct BurnFindings {
 // `below`: of the median of three or more GPUs of a model, less is slow.
 BurnFindings judge_burnt(std::span<const BurntDevice> all, double below);
 
-// What stays in the report: GPUs, hosts, cores with a fault; of many devices fewer samples.
+// The part that stays in the report: GPUs, hosts, cores with a fault; of many fewer samples.
 std::vector<BurntDevice> kept_burnt(std::vector<BurntDevice> all);
 // The key `burn`.
 void write_burnt(JsonWriter& json, const std::vector<BurntDevice>& burnt);

@@ -1,4 +1,4 @@
-// What the burn-in of all hosts says together.
+// The burn-in of all hosts, judged together.
 #include <algorithm>
 #include <map>
 
@@ -105,7 +105,7 @@ class BurnJudge {
     found_.findings.push_back(std::move(bad));
   }
 
-  // What was not burnt is not tested; a GPU that stopped on the way is at fault.
+  // A device that was not burnt is not tested; a GPU that stopped on the way is at fault.
   void judge_whole(const BurntDevice& burnt) {
     const BurnDevice& device = burnt.device;
     if (!device.gpu && !is_core(device) && device.why_not.empty()) return;

@@ -337,7 +337,7 @@ Status check_cluster(CheckRun& run) {
     specs.push_back(cluster_spec(run.options, collective));
   COLL_ASSIGN(const std::vector<Host> hosts, partners_of(run, "cluster"));
   COLL_ASSIGN(const auto slowest, measure_all(run, "cluster", hosts, specs));
-  // What busy hosts have spoilt is measured again first.
+  // Figures that busy hosts have spoilt are measured again first.
   return slowest && run.busy.empty() ? find_slow_hosts(run, hosts, *slowest) : Status();
 }
 

@@ -19,7 +19,7 @@ using MeasureOn = Result<std::optional<Error>>(CheckRun& run, const std::vector<
                                                BenchReport& report);
 MeasureOn measure_on;
 
-// What the row has of what is expected of it; without that its bus bandwidth, in GB/s.
+// The row's share of what is expected of it; without that its bus bandwidth, in GB/s.
 double share_of(const BenchRow& row);
 
 // `whole`: a run over all `hosts` that is too slow in its last row. Groups of them do the same

@@ -165,7 +165,7 @@ void add_states(const Host& host, const base::DeviceCounters& after,
                 std::vector<Finding>& findings) {
   const size_t grown = findings.size();
   for (const base::DeviceCounter& counter : after.counters) {
-    // Of the others `doctor` knows which belong to a job's devices, and since when they count.
+    // For the others `doctor` knows which belong to a job's devices, and since when they count.
     const auto rule = counter.kind == CounterOf::gpu ? counter_state(counter, 0) : std::nullopt;
     if (!rule) continue;
     Finding finding{.name = format("counters/{}", counter.name),

@@ -32,7 +32,7 @@ Result<std::map<Host, HostCounters>> ask_counters(const LaunchOptions& launch,
 std::vector<Finding> counter_findings(const Host& host, const base::DeviceCounters& before,
                                       const base::DeviceCounters& after);
 
-// What is wrong with the state of devices after the check and is not in `told`: findings of the
+// Troubles in the state of devices after the check that are not in `told`: findings of the
 // doctor and of counters.
 std::vector<Finding> later_states(const std::map<Host, HostCounters>& after,
                                   const std::vector<Finding>& told);

@@ -20,7 +20,7 @@ struct GpusFindings {
 // with alike paths between them. A pair that is bad alone is the link between two GPUs, all pairs
 // of a GPU are that GPU, all of a host that host. Reports are of hosts with GPUs.
 GpusFindings judge_gpus(std::span<const GpuReport> reports, double below, const Floors& floors);
-// What was measured again counts where it is better; wrong data stays.
+// A figure that was measured again counts where it is better; wrong data stays.
 void keep_better(GpuReport& report, const GpuReport& again);
 
 }  // namespace collctl::cmd

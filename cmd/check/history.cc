@@ -105,7 +105,7 @@ void add_ends(CheckReport& kept) {
     }
 }
 
-// Of each GPU what it writes to the one that it writes to worst, in place of the matrix.
+// Each GPU's writes to the one that it writes to worst, in place of the matrix.
 void add_gpus(CheckReport& kept) {
   for (const GpuReport& host : kept.gpus)
     for (size_t gpu = 0; gpu < host.gpus.size(); ++gpu) {

@@ -85,7 +85,7 @@ class SlowHosts {
     return {};
   }
 
-  // What each group of hosts has of what is expected of it; 0 of one that has no figure. Errors: a
+  // Each group's share of what is expected of it; 0 of one that has no figure. Errors: a
   // signal.
   Result<std::vector<double>> measure(const std::vector<Host>& hosts, const Round& round,
                                       const std::string& what) {

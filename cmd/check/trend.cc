@@ -93,7 +93,7 @@ void judge_figure(TrendFigure& figure, double below) {
   figure.median = median(all);
   figure.worst = *std::min_element(all.begin(), all.end());
   if (all.size() < kLeastValues) return;
-  // Of two in the middle the one that speaks against a decline: a value that is alone is none.
+  // In the middle of two: the one that speaks against a decline: a value that is alone is none.
   const auto third = ptrdiff_t(all.size() / 3);
   figure.early = middle({all.begin(), all.begin() + third}, false);
   figure.late = middle({all.end() - third, all.end()}, true);
@@ -229,7 +229,7 @@ std::optional<bool> TrendMaker::look(const Past& past, const Past& failed, const
     const auto looks = past.looks.find(*host);
     if (looks == past.looks.end() || looks->second[suite] != Look::ok) return std::nullopt;
   }
-  // Of many hosts not every pair is tried.
+  // Among many hosts not every pair is tried.
   if (at.kind == SubjectKind::link) {
     const bool tried = std::string_view(suites()[suite].name) == "pairs"
                            ? has_tried(past.paths, at)
@@ -360,7 +360,7 @@ Result<Trend> TrendMaker::make(double below, const std::vector<std::string>& onl
   for (const Host& host : wanted.empty() ? hosts : wanted) trend.hosts.push_back(follow_host(host));
   std::sort(trend.hosts.begin(), trend.hosts.end(),
             [](const TrendHost& a, const TrendHost& b) { return a.host.name < b.host.name; });
-  // Of each host those of its newest check, unless its peers have newer ones without it.
+  // Each host's are those of its newest check, unless its peers have newer ones without it.
   std::set<Host> newer;
   for (auto past = all_.rbegin(); past != all_.rend(); ++past) {
     const bool newest = std::none_of(past->hosts.begin(), past->hosts.end(),

@@ -1,4 +1,4 @@
-// What became of hosts over the checks of a history: which failures are new, which go on, which are
+// The fate of hosts over the checks of a history: which failures are new, which go on, which are
 // gone, whose hosts are well again, and which speeds decline. A failure, a pass and a speed count
 // where the same thing was looked at: the host, the suite, the level. Pure. Threads: values.
 #pragma once

@@ -151,7 +151,7 @@ Table hosts_table(const Trend& trend) {
   return table;
 }
 
-// What is not the same in all of them.
+// Things that are not the same in all of them.
 struct Apart {
   bool level = false, version = false;
 };

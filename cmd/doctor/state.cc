@@ -46,7 +46,7 @@ class StateJudge {
     for (const base::DeviceCounter& counter : state_.counters.counters) judge(counter, findings);
   }
 
-  // What was read of the host, and what was not.
+  // The things that were read of the host, and those that were not.
   Finding summary() const {
     Finding all{.name = "state", .at = {.kind = SubjectKind::host, .host = at_.host}};
     size_t facts = 0;
@@ -86,7 +86,7 @@ class StateJudge {
                       {state->fault ? Grade::fault : Grade::told, state->meaning, state->remedy}));
   }
 
-  // Of a port that nobody uses nothing is said.
+  // A port that nobody uses has nothing to say.
   bool is_up(const std::string& nic) const {
     return std::ranges::any_of(state_.devices, [&](const DeviceState& device) {
       const std::string* state = device.find("state");

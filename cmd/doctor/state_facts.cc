@@ -26,7 +26,7 @@ struct FactRule {
   CounterOf kind;
   const char* fact;
   Grade grade;
-  // What it should be; empty: it is.
+  // As it should be; empty: it is.
   std::string (*wanted)(const SeenDevice& seen, const std::string& value);
   const char* meaning;
   const char* remedy;

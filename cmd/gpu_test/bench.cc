@@ -27,7 +27,7 @@ constexpr int kMostComparers = 4;                   // threads
 constexpr uint64_t kChainBytes = uint64_t{2} << 20, kChainStep = 128;
 constexpr uint64_t kPlaces = kChainBytes / kChainStep;
 constexpr uint32_t kChainSteps = kPlaces / 4;  // so no place is loaded twice
-// Of 2^n places this generator visits all.
+// This generator visits all of 2^n places.
 constexpr uint64_t place_after(uint64_t place) {
   return (place * 1597 + 51749) % kPlaces;
 }

@@ -56,7 +56,7 @@ struct GpuEnd {
   double to_all = 0, from_all = 0;           // alone
   double sends_of_all = 0, gets_of_all = 0;  // while all pairs are busy
 };
-// What goes from one to the other. Both indexes of `gpus`.
+// Data from one to the other. Both are indexes of `gpus`.
 struct GpuPair {
   int from = 0, to = 0;
   std::string path;  // "NVL", "PIX", "SYS": as topo has it; empty: not known

@@ -10,7 +10,7 @@ namespace collctl::cmd {
 
 inline constexpr double kGpuTimeout = 30;  // seconds, for GPUs that do not go on
 
-// What is copied again and again on one stream.
+// A copy that is made again and again on one stream.
 struct Lane {
   const transport::DevicePointer* device;
   const transport::DeviceStream* stream;

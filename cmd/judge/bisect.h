@@ -24,7 +24,7 @@ class Bisection {
   // The groups to measure next, by the hosts' indexes, each host in at most one; empty: no group
   // tells more, or there were enough rounds.
   Round next() const;
-  // What each group of such a round has of what is expected of it; 0: it could not be measured.
+  // The share of what is expected that each group of such a round has; 0: it was not measured.
   void take(const Round& round, std::span<const double> ratios);
 
   // Hosts that make it slow: indexes, ascending. Each was slow in all its groups, and the others in
@@ -41,7 +41,7 @@ class Bisection {
   double good() const;  // of the groups that were not slow, the median ratio; 0: there was none
   int groups() const { return int(measured_.size()); }
   int slow_groups() const;
-  // What has less is slow.
+  // A group that has less is slow.
   double divide() const { return divide_; }
 
  private:

@@ -18,7 +18,7 @@ struct CounterState {
 // they say nothing.
 std::optional<CounterState> counter_state(const base::DeviceCounter& counter, uint64_t uptime_s);
 
-// What to do about devices, in one wording.
+// Remedies for devices, in one wording.
 namespace remedies {
 inline constexpr const char* kCable =
     "clean or exchange the cable and transceiver, look at the switch port (ibdiagnet, ethtool -m)";

@@ -1,4 +1,4 @@
-// What is usual among measurements between two ends each, whatever the bad ones drag down: of two
+// The usual among measurements between two ends each, whatever the bad ones drag down: of two
 // ends the better direction counts; of an end's n partners the n/2-th best (rounded up); of the
 // ends of a kind the median, of an even number the upper one. So it is what most have as long as
 // more than half of the ends are good, and few fast neighbours do not raise it. Pure.

@@ -36,7 +36,7 @@ struct UnevenShare {             // of one rank, in blocks
 inline constexpr uint32_t room_of(uint32_t blocks) {
   return blocks == 0 ? 1 : blocks;
 }
-// Of a pattern that deals.
+// For a pattern that deals.
 std::shared_ptr<const UnevenShare> uneven_share(int rank, int nranks,
                                                 SendPattern of = SendPattern::uneven);
 

@@ -86,7 +86,7 @@ BurnElement burn_element(BurnType type, const BurnShape& shape, uint64_t word);
 // The value of an input.
 double burn_value(BurnType type, uint64_t seed, const BurnPlace& place);
 
-// What memory holds.
+// Contents of memory.
 enum class BurnPattern : uint8_t { address, not_address, random, not_random, bit, not_bit };
 inline constexpr int kBurnPatterns = 6;
 struct BurnFill {

@@ -151,7 +151,7 @@ TEST_CASE("burn-in: what memory lost is found by every pattern", "[burn]") {
     CHECK(fault.word == 7777);
     CHECK((fault.expected ^ fault.found) == 0x40);
     CHECK(fault.expected == burn_word(fill, 7777));
-    // What was wrong is written anew.
+    // Wrong words are written anew.
     sweep.old = next;
     sweep.write = false;
     REQUIRE(kBurnKernels.sweep(sweep, nullptr) == 0);

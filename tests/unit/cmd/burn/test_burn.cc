@@ -249,7 +249,7 @@ TEST_CASE("burn-in: the most agree, the others are odd", "[burn]") {
   CHECK(odd[0].odd == std::vector<size_t>{1});
   CHECK(odd[0].band == 1);
   CHECK(odd[0].bands == 2);
-  // Of two, or of two pairs, nobody knows; other models are not comparable.
+  // With two, or two pairs, nobody knows; other models are not comparable.
   const auto two = votes({with_bands("A", {1}), with_bands("B", {7}), with_bands("A", {2})});
   REQUIRE(two.size() == 1);
   CHECK(two[0].odd.empty());

@@ -1,4 +1,4 @@
-// What the burn-in of several hosts says together.
+// The burn-in of several hosts, judged together.
 #include "cmd/check/burn.h"
 
 #include "cmd/check/check.h"

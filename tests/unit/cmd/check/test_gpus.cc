@@ -1,4 +1,4 @@
-// What the suite `gpus` makes of reports: who is named for one slow pair, GPU, direction or host,
+// Reports of the suite `gpus`, judged: who is named for one slow pair, GPU, direction or host,
 // and what is said and not held against anybody.
 #include <algorithm>
 
@@ -13,7 +13,7 @@ using namespace collctl::cmd;
 
 namespace {
 
-// Of a GPU pair: what it has of what is usual.
+// A GPU pair's share of what is usual.
 using Part = std::function<double(int from, int to, PairFigure figure)>;
 constexpr double kUsual[kPairFigures] = {380, 370, 340, 330, 700, 1.5};
 const Floors kNone;
@@ -114,7 +114,7 @@ TEST_CASE("gpus: a slow pair is the link, a slow direction that direction", "[ch
   })});
   CHECK(open.culprits.size() == 1);
   CHECK(first(open).kind == SubjectKind::link);
-  // Of one figure alone it is told as well.
+  // With one figure alone it is told as well.
   const GpusFindings alone = judged({host(1, 8, [](int a, int b, PairFigure figure) {
     return a == 2 && b == 5 && figure == PairFigure::kernel_read ? 0.5 : 1.0;
   })});

@@ -127,7 +127,7 @@ TEST_CASE("a history keeps what is no pass, and speeds", "[check]") {
   CHECK(finding_of(kept, kReceives, "node02")->measured == "2");
   CHECK(finding_of(kept, kSends, "node02")->reason.empty());
   CHECK(finding_of(kept, kSends, "node03")->reason == kBusyHost);
-  // Of each GPU that has written anything what it writes worst.
+  // The worst of each GPU that has written anything.
   CHECK(kept.burnt.empty());
   CHECK(kept.gpus.empty());
   std::vector<std::string> written;

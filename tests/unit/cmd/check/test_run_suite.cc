@@ -157,7 +157,7 @@ TEST_CASE("a suite that finds nothing to look at is left out, and one that says 
   const auto [silent, told] = end([](CheckRun&) -> Status { return {}; });
   CHECK(silent.end == SuiteEnd::partly);
   CHECK(told == 1);
-  // What was planned and not measured is no nothing.
+  // A measurement that was planned and not made is not nothing.
   const auto [less, one] = end([](CheckRun& run) -> Status {
     run.tally.plan(kHosts[0], 1, "runs");
     run.nothing_there = "no host has one";

@@ -1,4 +1,4 @@
-// Which host, or GPU of one, slows a collective over all hosts, on a cluster that a function plays.
+// The host, or GPU of one, that slows a collective over all, on a cluster that a function plays.
 #include <algorithm>
 #include <set>
 

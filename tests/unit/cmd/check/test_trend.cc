@@ -1,4 +1,4 @@
-// What became of hosts over the checks of a history: new, going on, better, well again, declining;
+// The fate of hosts over the checks of a history: new, going on, better, well again, declining;
 // and what says nothing of any of that.
 #include "base/format.h"
 #include "cmd/check/trend.h"

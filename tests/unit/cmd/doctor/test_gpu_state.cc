@@ -1,4 +1,4 @@
-// What is read of GPUs by a stand-in NVML, and of its troubles.
+// Facts of GPUs by a stand-in NVML, and its troubles.
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -233,7 +233,7 @@ TEST_CASE("counters that are bad at any age are judged for a job's devices alone
     CHECK(found[0].at.device == fault.device);
     CHECK(found[0].message.find(fault.device) != std::string::npos);
     CHECK_FALSE(found[0].remedy.empty());
-    // Of a host that does not say how long it is up a rate is not known.
+    // Without the time that the host is up a rate is not known.
     state.uptime_s = 0;
     CHECK(bad({state}).size() == (fault.kind == CounterOf::nic ? 0 : 1));
   }

@@ -1,4 +1,4 @@
-// Which hosts make a collective slow, by groups whose members are exchanged.
+// Hosts that make a collective slow, found by groups whose members are exchanged.
 #include "cmd/judge/bisect.h"
 
 #include <bit>
@@ -125,7 +125,7 @@ TEST_CASE("speeds that scatter by ten hardly ever name a host", "[bisect]") {
 TEST_CASE("nobody is named where no host is worse than others", "[bisect]") {
   for (int hosts = 3; hosts <= 33; ++hosts) {
     INFO(hosts);
-    // What they share is slow for all of them together only.
+    // Something that they share is slow for all of them together only.
     const Bisection together = Cluster{.hosts = hosts}.measured(0.2);
     CHECK(together.culprits().empty());
     CHECK(together.slow_groups() == 0);

@@ -13,7 +13,7 @@ namespace emulation {
 struct Words {
   uint32_t of[32][4];
 };
-// What all lanes bring, two words at a time.
+// All lanes' words, two at a time.
 template <int kWords>
 Words brought(const uint32_t* mine) {
   Words all{};
