@@ -60,6 +60,7 @@ good_report() { # N H
 }
 # The job that this starts, as it is when a rank of the second node is killed: all end, and that host is named.
 killed_rank() { # COMMAND...
+  : >"$out"
   "$@" "$work/idle" allreduce "${long[@]}" &
   job=$!
   await_ranks $job

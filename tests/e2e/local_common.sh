@@ -27,7 +27,7 @@ case_is() { case=$1; say "- $case"; }
 run() { timeout -k 5 300 "$collctl" "$@" >"$out" 2>"$err" </dev/null; rc=$?; }
 # In the background; $launcher is its pid. Ranks idle between operations (COLLCTL_PACE_US): a count of a million stands for
 # "until it is ended". A shell without job control starts background jobs with SIGINT ignored, which a job respects.
-begin() { env --default-signal=INT,HUP COLLCTL_PACE_US=20000 "$collctl" "$@" >"$out" 2>"$err" </dev/null & launcher=$!; }
+begin() { : >"$out"; : >"$err"; env --default-signal=INT,HUP COLLCTL_PACE_US=20000 "$collctl" "$@" >"$out" 2>"$err" </dev/null & launcher=$!; }
 end() { await end "$launcher" || kill -INT "$launcher"; wait "$launcher"; rc=$?; }
 children() { ps -o pid=,args= --ppid "$launcher"; }
 # Until $1 ranks are there and all work: $pids are theirs, in order, $all those of all children.

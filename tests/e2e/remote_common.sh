@@ -33,6 +33,8 @@ lacks_err() { ! grep -v '^collctl: now: ' "$err" | grep -qF -- "$1" || fail "sta
 is_out() { [ "$(cat "$out")" = "$1" ] || fail "standard output is not '$1'"; }
 # In the background, with ranks that idle; $launcher is its pid.
 begin() {
+  : >"$out" # a cue must not be one of the job before
+  : >"$err"
   COLLCTL_PACE_US=${pace:-20000} "${rig_on_head[@]}" env --default-signal=INT,HUP "$collctl" "$@" >"$out" 2>"$err" </dev/null &
   launcher=$!
 }

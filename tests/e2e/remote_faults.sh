@@ -106,6 +106,7 @@ if case_is "Ctrl-C: of a program that ignores it, at a question"; then
   nothing_left
   for i in 1 2; do rig_sshd_conf $i "PubkeyAuthentication no" "PasswordAuthentication yes"; done
   mkfifo "$rig/keys"
+  : >"$out"
   "${rig_on_head[@]}" timeout 240 python3 -c 'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))' \
     "$collctl" run --ssh-client libssh2 -H node01:1,node02:1 -- true <"$rig/keys" >"$out" 2>"$err" &
   launcher=$!
