@@ -26,9 +26,9 @@ std::string text_in(const Bytes& bytes) {
   return text;
 }
 
-std::optional<double> number_at(const Bytes& bytes, size_t at) {
+std::optional<uint16_t> number_at(const Bytes& bytes, size_t at) {
   if (bytes.size() < at + 2) return std::nullopt;
-  return double(bytes[at] << 8 | bytes[at + 1]);
+  return uint16_t(bytes[at] << 8 | bytes[at + 1]);
 }
 std::optional<double> degrees_in(const Bytes& bytes) {
   const auto number = number_at(bytes, 0);
@@ -37,7 +37,7 @@ std::optional<double> degrees_in(const Bytes& bytes) {
 // Tenths of a microwatt; an alarm at nothing is none.
 std::optional<double> light_in(const Bytes& bytes) {
   const auto number = number_at(bytes, 0);
-  return number && *number > 0 ? std::optional(*number / 10) : std::nullopt;
+  return number && *number > 0 ? std::optional(double(*number) / 10) : std::nullopt;
 }
 
 // Places of what is read, by kind of module.
@@ -104,7 +104,7 @@ std::optional<NicModule> nic_module(const ReadModule& read) {
   module.least_uW = light_in(read(kind->map->least));
   const Bytes received = read(kind->map->received);
   for (size_t at = 0; at + 1 < received.size(); at += 2)
-    module.received_uW.push_back(*number_at(received, at) / 10);
+    module.received_uW.push_back(double(*number_at(received, at)) / 10);
   return module;
 }
 
