@@ -42,12 +42,13 @@ CheckReport check_of(size_t hosts) {
     report.paths.ends.push_back({host, "eth0"});
     report.paths.GBps.emplace_back(hosts, 2.0);
     report.paths.GBps.back()[report.paths.ends.size() - 1] = kNotTried;
+    const Subject at{.kind = SubjectKind::host, .host = host};
     Finding& speed = report.findings.emplace_back(Finding{.name = "node/memory"});
-    speed.at = {.kind = SubjectKind::host, .host = host};
+    speed.at = at;
     speed.measured = "10";
     speed.unit = "GB/s";
     Finding& fact = report.findings.emplace_back(Finding{.name = "doctor/cores"});
-    fact.at = speed.at;
+    fact.at = at;
     fact.measured = "2";
   }
   return report;
