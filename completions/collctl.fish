@@ -135,7 +135,7 @@ complete -c collctl -n '__fish_seen_subcommand_from check' -l floors -r -F -d 'l
 complete -c collctl -n '__fish_seen_subcommand_from check' -l soak -x -d 'the suites again and again for 90s, 15m, 2h, ... (check)'
 complete -c collctl -n '__fish_seen_subcommand_from check' -l history -x -a '(__fish_complete_directories)' -d 'keep the result in DIR, for report --trend DIR'
 complete -c collctl -n '__fish_seen_subcommand_from check' -l history-keep -x -d 'and only the newest N there'
-complete -c collctl -n '__fish_seen_subcommand_from check' -l burn -x -d 'so long full load on GPUs, else cores (check)'
+complete -c collctl -n '__fish_seen_subcommand_from check' -l burn -x -d 'so long full load: GPUs, else cores'
 complete -c collctl -n '__fish_seen_subcommand_from check' -l write-hosts -x -a '(__fish_complete_directories)' -d 'write good-hosts.txt and bad-hosts.txt there'
 complete -c collctl -n '__fish_seen_subcommand_from check' -l nagios -d 'one line, and exit codes 0 ok, 1 warning, 2 critical, 3 unknown'
 complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv moe-dispatch moe-combine hot-expert sendrecv hypercube barrier' -l algo -x -a '(__fish_append , ring tree tree-split pairwise doubling rooted-tree bruck halving one-shot two-shot collnet all)' -d 'algorithms, comma separated'

@@ -264,7 +264,7 @@ void add_check_options(std::vector<Option>& t) {
       "and only the newest N there",
       "The oldest checks are removed from DIR; files that check did not write there stay.");
   add("burn", number("MINUTES", "", 0.01, 100000, "2 with --level full"),
-      "so long full load on GPUs, else cores (check)",
+      "so long full load: GPUs, else cores",
       "The suite burn: products in all precisions and patterns in all of the free memory, every "
       "bit "
       "looked at, on all hosts at once, with collectives between; power, clocks and temperatures "
