@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "base/netlink.h"
 
 namespace collctl::base {
 namespace {
@@ -129,36 +130,31 @@ void judge_interfaces(std::vector<NetInterface>& interfaces,
 
 namespace {
 
-std::string text_of(const rtattr* at) {
-  const auto* text = static_cast<const char*>(RTA_DATA(at));
-  return {text, strnlen(text, size_t(RTA_PAYLOAD(at)))};
+std::string text_of(ByteView value) {
+  return {value.begin(), std::ranges::find(value, 0)};
 }
 
-int number_of(const rtattr* at) {
+int number_of(ByteView bytes) {
   int32_t value = 0;
-  if (size_t(RTA_PAYLOAD(at)) >= sizeof value) std::memcpy(&value, RTA_DATA(at), sizeof value);
+  if (bytes.size() >= sizeof value) std::memcpy(&value, bytes.data(), sizeof value);
   return value;
-}
-
-template <class Take>
-void each_attribute(const rtattr* at, int left, Take take) {
-  for (; RTA_OK(at, left); at = RTA_NEXT(at, left)) take(at->rta_type & NLA_TYPE_MASK, at);
 }
 
 InterfaceLink link_of(const nlmsghdr* message) {
   const auto* about = static_cast<const ifinfomsg*>(NLMSG_DATA(message));
   InterfaceLink link;
   link.index = about->ifi_index;
-  each_attribute(IFLA_RTA(about), int(IFLA_PAYLOAD(message)), [&](int type, const rtattr* at) {
-    if (type == IFLA_IFNAME) link.name = text_of(at);
-    if (type == IFLA_MASTER) link.master = number_of(at);
-    if (type == IFLA_LINK) link.lower = number_of(at);
+  const ByteView attributes(reinterpret_cast<const uint8_t*>(IFLA_RTA(about)),
+                            size_t(IFLA_PAYLOAD(message)));
+  walk_attributes(attributes, [&](int type, ByteView value) {
+    if (type == IFLA_IFNAME) link.name = text_of(value);
+    if (type == IFLA_MASTER) link.master = number_of(value);
+    if (type == IFLA_LINK) link.lower = number_of(value);
     if (type == IFLA_LINK_NETNSID) link.lower_elsewhere = true;
     if (type == IFLA_LINKINFO)
-      each_attribute(static_cast<const rtattr*>(RTA_DATA(at)), int(RTA_PAYLOAD(at)),
-                     [&](int inner, const rtattr* info) {
-                       if (inner == IFLA_INFO_KIND) link.kind = text_of(info);
-                     });
+      walk_attributes(value, [&](int inner, ByteView info) {
+        if (inner == IFLA_INFO_KIND) link.kind = text_of(info);
+      });
   });
   return link;
 }
