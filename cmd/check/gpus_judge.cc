@@ -2,70 +2,20 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 
 #include "base/format.h"
-#include "cmd/check/node.h"
+#include "cmd/check/gpus_usual.h"
 #include "cmd/judge/blame.h"
-#include "cmd/judge/usual.h"
 #include "cmd/text/sizes.h"
 
 namespace collctl::cmd {
 namespace {
 
-constexpr double kGpuBusyPart = 0.5;  // of what is asked of a host that others had meanwhile
-
-// A figure as more is better.
-double gpu_goodness(double value, bool less_is_better) {
-  return value <= 0 ? 0 : less_is_better ? 1 / value : value;
-}
-
-// A measurement of something of a host, held against others of its kind.
-struct GpuFigure {
-  double ratio = 1;  // of what is usual, or of the floor where that is more
-  bool bad = false, pardoned = false, by_floor = false;
-  std::string text;  // "write 12.1 GB/s, 380 is usual"
-};
-
-struct HeldAgainst {
-  double usual = 0;  // as the figure is; 0: nothing to hold it against
-  const Floor* floor = nullptr;
-};
-
-GpuFigure held_figure(double value, const HeldAgainst& asked, bool less, double below,
-                      const std::string& busy, const char* name, const char* unit) {
-  GpuFigure out;
-  out.text = format("{} {} {}", name, four_digits(value), unit);
-  const double good = gpu_goodness(value, less), usual = gpu_goodness(asked.usual, less);
-  if (usual > 0) {
-    out.ratio = good / usual;
-    out.text += format(", {} is usual", four_digits(asked.usual));
-  }
-  if (asked.floor != nullptr && value < asked.floor->GBps) {
-    out.by_floor = true;
-    out.ratio = std::min(out.ratio, value / asked.floor->GBps);
-    out.text += ", " + asked.floor->text();
-  }
-  const bool short_of = out.by_floor || out.ratio < below;
-  out.pardoned = short_of && !busy.empty() && out.ratio >= kGpuBusyPart * below;
-  out.bad = short_of && !out.pardoned;
-  return out;
-}
-
-struct GpuAt {
-  size_t report = 0;
-  int gpu = 0;
-  auto operator<=>(const GpuAt&) const = default;
-};
-// Figure, boards of both ends, path.
-using PairKind = std::tuple<PairFigure, std::string, std::string, std::string>;
-
 class GpuJudge {
  public:
   GpuJudge(std::span<const GpuReport> reports, double below, const Floors& floors)
-      : reports_(reports), below_(below), floors_(floors) {}
+      : reports_(reports), below_(below), floors_(floors), usual_(reports) {}
   GpusFindings run() {
-    find_usual();
     for (const GpuReport& report : reports_) {
       pardoned_ = 0;
       judge_pairs(report, false);
@@ -78,12 +28,9 @@ class GpuJudge {
   }
 
  private:
-  static PairKind kind_of(const GpuReport& report, const GpuPair& pair, PairFigure figure) {
-    return {figure, report.gpus[size_t(pair.from)].model, report.gpus[size_t(pair.to)].model,
-            pair.path};
+  GpuAsked asked_of(const GpuReport& report, double usual) const {
+    return {.usual = usual, .below = below_, .busy = report.busy};
   }
-  static bool less(PairFigure figure) { return figure == PairFigure::latency; }
-  void find_usual();
   GpuFigure judge(const GpuReport& report, const GpuPair& pair, PairFigure figure) const;
   void judge_pairs(const GpuReport& report, bool latency);
   void name_culprits(const GpuReport& report, const Suspects& parts,
@@ -99,35 +46,24 @@ class GpuJudge {
   std::span<const GpuReport> reports_;
   double below_;
   const Floors& floors_;
-  std::map<PairKind, double> usual_;  // gpu_goodness
+  const GpuUsual usual_;
   GpusFindings out_;
   size_t pardoned_ = 0;          // of the host
   std::set<std::string> named_;  // GPUs of the host that are at fault
 };
 
-void GpuJudge::find_usual() {
-  Usual<PairKind, GpuAt> all;
-  for (size_t r = 0; r < reports_.size(); ++r)
-    for (const GpuPair& pair : reports_[r].pairs)
-      for (size_t f = 0; f < kPairFigures; ++f)
-        if (const double value = pair.figures[f]; value > 0)
-          all.add(kind_of(reports_[r], pair, PairFigure(f)), {r, pair.from}, {r, pair.to},
-                  gpu_goodness(value, less(PairFigure(f))));
-  usual_ = all.values();
-}
-
 GpuFigure GpuJudge::judge(const GpuReport& report, const GpuPair& pair, PairFigure figure) const {
-  HeldAgainst asked;
-  if (const auto at = usual_.find(kind_of(report, pair, figure)); at != usual_.end())
-    asked.usual = less(figure) ? 1 / at->second : at->second;
+  GpuAsked asked{.usual = usual_.pair(report, pair, figure),
+                 .less_is_better = less_is_better(figure),
+                 .below = below_,
+                 .busy = report.busy};
   // Public figures are of NVLink.
   const std::string& model = report.gpus[size_t(pair.to)].model;
   if (figure == PairFigure::read && pair.path.starts_with("NVL") &&
       model == report.gpus[size_t(pair.from)].model)
     asked.floor = find_floor(floors_, model, "peer_read");
   const FigureWords& words = words_of(figure);
-  GpuFigure out = held_figure(pair.of(figure), asked, less(figure), below_, report.busy, words.name,
-                              words.unit);
+  GpuFigure out = held_figure(pair.of(figure), asked, words.name, words.unit);
   if (std::ranges::count(pair.wrong, words.name) == 0) return out;
   out.bad = true;
   out.pardoned = false;
@@ -186,7 +122,7 @@ void GpuJudge::judge_pairs(const GpuReport& report, bool latency) {
   for (const GpuPair& pair : report.pairs)
     for (size_t f = 0; f < kPairFigures; ++f) {
       const auto figure = PairFigure(f);
-      if (pair.figures[f] <= 0 || less(figure) != latency) continue;
+      if (pair.figures[f] <= 0 || less_is_better(figure) != latency) continue;
       const Subject from = subject(pair.from), to = subject(pair.to);
       Subject link = from;
       link.kind = SubjectKind::link;
@@ -281,38 +217,16 @@ void GpuJudge::name_culprits(const GpuReport& report, const Suspects& parts,
 // Sums over several pairs at once are held against those of alike GPUs with alike paths. What is
 // behind a GPU that is at fault already is not told twice.
 void GpuJudge::judge_totals(const GpuReport& report) {
-  struct Total {
-    double GpuEnd::*value;
-    const char* name;
-    Way way;
-  };
-  constexpr Total kTotals[] = {
-      {&GpuEnd::to_all, "to all others at once", Way::out},
-      {&GpuEnd::from_all, "from all others at once", Way::in},
-      {&GpuEnd::sends_of_all, "sent while all pairs are busy", Way::out},
-      {&GpuEnd::gets_of_all, "received while all pairs are busy", Way::in}};
-  const auto kind_of = [](const GpuReport& of, size_t gpu) {
-    std::vector<std::string> paths;
-    for (const GpuPair& pair : of.pairs)
-      if (size_t(pair.from) == gpu) paths.push_back(pair.why.empty() ? pair.path : "none");
-    std::sort(paths.begin(), paths.end());
-    return of.gpus[gpu].model + " " + joined(paths);
-  };
-  for (const Total& total : kTotals) {
-    std::map<std::string, std::vector<double>> values;
-    for (const GpuReport& other : reports_)
-      for (size_t g = 0; g < other.gpus.size(); ++g)
-        if (other.gpus[g].*total.value > 0)
-          values[kind_of(other, g)].push_back(other.gpus[g].*total.value);
+  for (size_t t = 0; t < kGpuTotals.size(); ++t) {
+    const GpuTotal& total = kGpuTotals[t];
     std::vector<std::pair<size_t, GpuFigure>> bad;
     size_t measured = 0;
     for (size_t g = 0; g < report.gpus.size(); ++g) {
       const double value = report.gpus[g].*total.value;
       if (value <= 0) continue;
       ++measured;
-      const auto& alike = values[kind_of(report, g)];
-      const GpuFigure seen = held_figure(value, {nth_best(alike, (alike.size() + 1) / 2)}, false,
-                                         below_, report.busy, total.name, "GB/s");
+      const GpuFigure seen =
+          held_figure(value, asked_of(report, usual_.total(t, report, g)), total.name, "GB/s");
       pardoned_ += seen.pardoned ? 1 : 0;
       if (seen.bad) bad.emplace_back(g, seen);
     }
@@ -338,38 +252,23 @@ void GpuJudge::judge_totals(const GpuReport& report) {
 // Host memory: of alike boards at the same distance. Where most GPUs of a host are bad with one
 // node, it is that node's memory.
 void GpuJudge::judge_legs(const GpuReport& report) {
-  struct Way3 {
-    double HostLeg::*value;
-    const char* name;
-  };
-  constexpr Way3 kWays[] = {{&HostLeg::to_GBps, "to it"},
-                            {&HostLeg::from_GBps, "from it"},
-                            {&HostLeg::both_GBps, "both ways at once"}};
-  using Kind = std::pair<std::string, int>;
-  const auto kind_of = [](const GpuReport& of, const HostLeg& leg) {
-    return Kind(of.gpus[size_t(leg.gpu)].model, leg.distance);
-  };
   struct Bad {
     std::set<int> gpus;
     std::map<int, std::string> texts;  // the first of each GPU
   };
   std::map<int, Bad> nodes;
   std::map<int, std::set<int>> tried;
-  for (const Way3& way : kWays) {
-    std::map<Kind, std::vector<double>> values;
-    for (const GpuReport& other : reports_)
-      for (const HostLeg& leg : other.legs) values[kind_of(other, leg)].push_back(leg.*way.value);
+  for (size_t w = 0; w < kGpuLegWays.size(); ++w)
     for (const HostLeg& leg : report.legs) {
       tried[leg.node].insert(leg.gpu);
-      const auto& alike = values[kind_of(report, leg)];
-      const GpuFigure seen = held_figure(leg.*way.value, {nth_best(alike, (alike.size() + 1) / 2)},
-                                         false, below_, report.busy, way.name, "GB/s");
+      const GpuFigure seen =
+          held_figure(leg.*kGpuLegWays[w].value, asked_of(report, usual_.leg(w, report, leg)),
+                      kGpuLegWays[w].name, "GB/s");
       pardoned_ += seen.pardoned ? 1 : 0;
       if (!seen.bad) continue;
       nodes[leg.node].gpus.insert(leg.gpu);
       nodes[leg.node].texts.try_emplace(leg.gpu, seen.text);
     }
-  }
   const auto memory = [](int node) {
     return node < 0 ? std::string("host memory") : format("memory of NUMA node {}", node);
   };
@@ -427,10 +326,8 @@ void GpuJudge::worst_of(const GpuReport& report, PairFigure figure) {
                 .peer_device = report.gpus[size_t(worst->to)].device};
   finding.measured = format("{:.4g}", worst->of(figure));
   finding.unit = words.unit;
-  const auto usual = usual_.find(kind_of(report, *worst, figure));
-  if (usual != usual_.end() && below_ > 0) {
-    finding.expected =
-        format("{:.4g}", less(figure) ? 1 / usual->second / below_ : usual->second * below_);
+  if (const double usual = usual_.pair(report, *worst, figure); usual > 0 && below_ > 0) {
+    finding.expected = format("{:.4g}", less_is_better(figure) ? usual / below_ : usual * below_);
     finding.basis = format("{:g} of what is usual of alike pairs", below_);
   }
   if (!report.busy.empty()) finding.reason = kBusyHost;
