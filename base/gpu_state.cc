@@ -218,7 +218,8 @@ std::map<std::string, std::string> gpu_users() {
   for (const DeviceState& gpu : state.devices)
     for (const auto& fact : gpu.facts)
       if (fact.name == "process" && !serves_others(fact.value))
-        users.try_emplace(gpu.device, format("process {} is on it", fact.value));
+        users.try_emplace(gpu.device,
+                          format("GPU {}: process {} is on it", gpu.device, fact.value));
   return users;
 }
 

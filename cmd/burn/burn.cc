@@ -7,7 +7,7 @@
 #include "base/host_devices.h"
 #include "base/host_facts.h"
 #include "cmd/cli/option_rows.h"
-#include "cmd/job/options.h"
+#include "cmd/job/one_rank.h"
 #include "kernels/cuda/launcher/launcher.h"
 
 namespace collctl::cmd {
@@ -49,9 +49,7 @@ namespace {
 
 Status run_burn(const TaskContext& context) {
   context.sink.phase(context.rank, "measure");
-  if (context.size > 1)
-    return Error(ErrorCode::usage, format("burn-test is one rank's, not {} ranks'", context.size),
-                 "-n 1; with hosts -N 1, one host at a time");
+  COLL_TRY(check_one_rank(context));
   COLL_ASSIGN(const BurnSpec spec, BurnSpec::from_json(context.spec.options));
   COLL_ASSIGN(const BurnFaultSpec fault,
               parse_burn_fault(base::knob_text(base::KnobId::burn_fault), base::host_name()));
@@ -106,20 +104,10 @@ const RankTask kBurnTask{
 
 Result<int> burn_command(const ParsedLine& given, Console& console) {
   COLL_TRY(base::check_knobs());
-  ParsedLine line = given;
-  const bool hosts = line.has("hosts") || line.has("hostfile");
-  if (!line.has("ranks") && !line.has("ranks-per-host"))
-    line.given[hosts ? "ranks-per-host" : "ranks"] = {"1"};
-  COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
   BurnSpec spec;
-  COLL_TRY(fill(line, spec));
-  // It opens the GPUs by itself, all at once.
-  TaskSpec task{.task = &kBurnTask, .settings = {}, .options = spec.to_json()};
-  task.settings.device_request = DeviceRequest::cpu;
-  LastRecord sink;
-  const JobOutcome outcome = run_task_job(launch, task, sink);
-  if (outcome.error) return *outcome.error;
-  COLL_ASSIGN(const BurnReport report, read_burn(sink.text));
+  COLL_TRY(fill(given, spec));
+  COLL_ASSIGN(const std::string record, ask_one_rank(given, kBurnTask, spec.to_json()));
+  COLL_ASSIGN(const BurnReport report, read_burn(record));
   bool wrong = false, burnt = false;
   std::vector<const BurnDevice*> devices;
   for (const BurnDevice& device : report.devices) {
@@ -128,8 +116,8 @@ Result<int> burn_command(const ParsedLine& given, Console& console) {
     burnt = burnt || (device.rounds > 0 && device.why_not.empty());
   }
   const std::vector<BurnVote> votes = vote(devices);
-  std::string text = line.has("json") ? burn_json(report) + "\n" : burn_text(report);
-  if (!line.has("json"))
+  std::string text = given.has("json") ? burn_json(report) + "\n" : burn_text(report);
+  if (!given.has("json"))
     for (const BurnVote& each : votes) text += vote_text(each, devices) + "\n";
   console.out(text);
   if (wrong || !votes.empty()) return int(ErrorCode::bad_data);

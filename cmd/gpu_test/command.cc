@@ -10,7 +10,7 @@
 #include "base/record.h"
 #include "cmd/cli/option_rows.h"
 #include "cmd/gpu_test/bench.h"
-#include "cmd/job/options.h"
+#include "cmd/job/one_rank.h"
 #include "cmd/measure/fields.h"
 #include "cmd/topo/view.h"
 #include "kernels/cuda/launcher/launcher.h"
@@ -49,9 +49,7 @@ void name_paths(GpuReport& report) {
 
 Status run_gpu_test(const TaskContext& context) {
   context.sink.phase(context.rank, "measure");
-  if (context.size > 1)
-    return Error(ErrorCode::usage, format("gpu-test is one rank's, not {} ranks'", context.size),
-                 "-n 1; with hosts -N 1, one host at a time");
+  COLL_TRY(check_one_rank(context));
   COLL_ASSIGN(const GpuTestSpec spec, GpuTestSpec::from_json(context.spec.options));
   const auto* given = context.spec.settings.launcher;
   GpuReport report{.host = base::this_host(), .gpus = {}, .pairs = {}, .legs = {}};
@@ -105,13 +103,10 @@ Result<GpuReport> measure_gpus(const GpuTestSpec& spec, const kernels::cuda::Lau
   const auto users = base::gpu_users();  // before this process is one
   const base::HostLoad before = base::host_load();
   COLL_TRY(GpuBench(spec, launcher, report).run());
-  // Its own cgroup's quota is the host's fault.
-  base::HostLoad after = base::host_load();
-  after.throttled_times = before.throttled_times;
-  report.busy = busy_reason(before, after, 1, after.own_s - before.own_s);
+  report.busy = busy_reason(before, 1);
   for (const auto& gpu : report.gpus)
     if (const auto user = users.find(gpu.device); report.busy.empty() && user != users.end())
-      report.busy = format("GPU {}: {}", gpu.device, user->second);
+      report.busy = user->second;
   return report;
 }
 
@@ -120,24 +115,14 @@ const RankTask kGpuTask{
 
 Result<int> gpu_command(const ParsedLine& given, Console& console) {
   COLL_TRY(base::check_knobs());
-  ParsedLine line = given;
-  const bool hosts = line.has("hosts") || line.has("hostfile");
-  if (!line.has("ranks") && !line.has("ranks-per-host"))
-    line.given[hosts ? "ranks-per-host" : "ranks"] = {"1"};
-  COLL_ASSIGN(const LaunchOptions launch, interpret_launch(line));
   GpuTestSpec spec;
-  COLL_TRY(fill(line, spec));
-  // It opens the GPUs by itself.
-  TaskSpec task{.task = &kGpuTask, .settings = {}, .options = spec.to_json()};
-  task.settings.device_request = DeviceRequest::cpu;
-  LastRecord sink;
-  const JobOutcome outcome = run_task_job(launch, task, sink);
-  if (outcome.error) return *outcome.error;
-  COLL_ASSIGN(const GpuReport report, read_gpu_report(sink.text));
+  COLL_TRY(fill(given, spec));
+  COLL_ASSIGN(const std::string record, ask_one_rank(given, kGpuTask, spec.to_json()));
+  COLL_ASSIGN(const GpuReport report, read_gpu_report(record));
   const bool wrong =
       std::ranges::any_of(report.pairs, [](const GpuPair& pair) { return !pair.wrong.empty(); }) ||
       std::ranges::any_of(report.legs, [](const HostLeg& leg) { return leg.wrong; });
-  console.out(line.has("json") ? sink.text + "\n" : gpu_text(report, size_t(console.out_width())));
+  console.out(given.has("json") ? record + "\n" : gpu_text(report, size_t(console.out_width())));
   return wrong ? int(ErrorCode::bad_data) : 0;
 }
 

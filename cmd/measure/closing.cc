@@ -85,6 +85,12 @@ std::string busy_reason(const base::HostLoad& before, const base::HostLoad& afte
   return why;
 }
 
+std::string busy_reason(const base::HostLoad& before, int threads) {
+  base::HostLoad after = base::host_load();
+  after.throttled_times = before.throttled_times;
+  return busy_reason(before, after, threads, after.own_s - before.own_s);
+}
+
 Status send_closing(RankClosing mine, BenchClosing closing, runtime::Communicator& communicator,
                     BenchOut& out, Deadline deadline) {
   const auto device = communicator.device();

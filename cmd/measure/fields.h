@@ -42,6 +42,9 @@ struct RankClosing {  // what one rank says
 // which took `ranks_s` of processor time, had too much of their host; else empty.
 std::string busy_reason(const base::HostLoad& before, const base::HostLoad& after, int ranks,
                         double ranks_s);
+// The same from `before` to now, of a process's own `threads`: others alone. Its own cgroup's quota
+// is the host's fault, and no reason.
+std::string busy_reason(const base::HostLoad& before, int threads);
 // Rank 0, and who wants the rows, hands it to its sink. `all_alike`: what every rank knows already.
 Status send_closing(RankClosing mine, BenchClosing all_alike, runtime::Communicator& communicator,
                     BenchOut& out, Deadline deadline);

@@ -13,7 +13,7 @@
 #include "base/host_limits.h"
 #include "base/host_state.h"
 #include "base/record.h"
-#include "cmd/job/options.h"
+#include "cmd/job/one_rank.h"
 #include "cmd/measure/fields.h"
 #include "cmd/text/provenance.h"
 #include "transport/device/device.h"
@@ -75,10 +75,7 @@ Result<MemoryRow> measure_host() {
   all([&](HostCopy& share, int) { share.run(until); });
   const double seconds = double(now_ns() - began) / 1e9;
   MemoryRow row{.device = "host", .what = "copy"};
-  // Its own cgroup's quota is the host's fault.
-  base::HostLoad after = base::host_load();
-  after.throttled_times = before.throttled_times;
-  row.busy = busy_reason(before, after, threads, after.own_s - before.own_s);
+  row.busy = busy_reason(before, threads);
   for (const HostCopy& share : shares) {
     row.GBps += 2 * double(share.bytes * share.copies) / seconds / 1e9;
     row.wrong = row.wrong || share.wrong;
@@ -117,8 +114,7 @@ Status measure_gpu(int ordinal, const std::map<std::string, std::string>& users,
     row.model = device->facts().name;
     row.what = what;
     row.GBps = GBps;
-    if (const auto user = users.find(row.device); user != users.end())
-      row.busy = format("GPU {}: {}", row.device, user->second);
+    if (const auto user = users.find(row.device); user != users.end()) row.busy = user->second;
   };
   COLL_ASSIGN(const double to, copy_rate(stream, first.data(), out.data(), kLinkBytes));
   add("to device", to);
@@ -133,9 +129,7 @@ Status measure_gpu(int ordinal, const std::map<std::string, std::string>& users,
 
 Status run_memory(const TaskContext& context) {
   context.sink.phase(context.rank, "measure");
-  if (context.size > 1)
-    return Error(ErrorCode::usage, format("memory-test is one rank's, not {} ranks'", context.size),
-                 "-n 1; with hosts -N 1, one host at a time");
+  COLL_TRY(check_one_rank(context));
   COLL_ASSIGN(const MemoryReport report, measure_memory());
   COLL_TRY(context.sink.record(memory_json(report)));
   context.sink.phase(context.rank, "finish");
@@ -211,21 +205,11 @@ const RankTask kMemoryTask{.name = "memory-test", .run = run_memory, .command = 
 
 Result<int> memory_command(const ParsedLine& given, Console& console) {
   COLL_TRY(base::check_knobs());
-  ParsedLine line = given;
-  const bool hosts = line.has("hosts") || line.has("hostfile");
-  if (!line.has("ranks") && !line.has("ranks-per-host"))
-    line.given[hosts ? "ranks-per-host" : "ranks"] = {"1"};
-  COLL_ASSIGN(const LaunchOptions launch, interpret_launch(line));
-  // It opens the GPUs by itself, one after the other.
-  TaskSpec task{.task = &kMemoryTask, .settings = {}, .options = "{}"};
-  task.settings.device_request = DeviceRequest::cpu;
-  LastRecord sink;
-  const JobOutcome outcome = run_task_job(launch, task, sink);
-  if (outcome.error) return *outcome.error;
-  COLL_ASSIGN(const MemoryReport report, read_memory(sink.text));
+  COLL_ASSIGN(const std::string record, ask_one_rank(given, kMemoryTask, "{}"));
+  COLL_ASSIGN(const MemoryReport report, read_memory(record));
   bool wrong = false;
   for (const MemoryRow& row : report.rows) wrong = wrong || row.wrong;
-  console.out(line.has("json") ? memory_json(report) + "\n" : memory_text(report));
+  console.out(given.has("json") ? memory_json(report) + "\n" : memory_text(report));
   return wrong ? int(ErrorCode::bad_data) : 0;
 }
 

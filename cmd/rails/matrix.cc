@@ -360,11 +360,8 @@ Status Rails::State::run_round(const std::vector<std::pair<int, int>>& pairs, do
 // quota is the host's own fault.
 Status Rails::State::share_busy(const base::HostLoad& before) {
   std::string why;
-  if (self >= 0 && !matrix.one_host) {  // where the other end is no stranger
-    base::HostLoad after = base::host_load();
-    after.throttled_times = before.throttled_times;
-    why = cmd::busy_reason(before, after, 1, after.own_s - before.own_s).substr(0, kMostRailsText);
-  }
+  if (self >= 0 && !matrix.one_host)  // where the other end is no stranger
+    why = cmd::busy_reason(before, 1).substr(0, kMostRailsText);
   COLL_ASSIGN(const auto texts, meeting->gather(base::bytes_of(why), patience()));
   for (size_t host = 0; host < acting.size(); ++host) {
     const Bytes& text = texts[size_t(acting[host])];

@@ -1,0 +1,33 @@
+#include "cmd/job/one_rank.h"
+
+#include <utility>
+
+#include "base/format.h"
+#include "cmd/job/job.h"
+#include "cmd/job/options.h"
+
+namespace collctl::cmd {
+
+Status check_one_rank(const TaskContext& context) {
+  if (context.size == 1) return {};
+  return Error(ErrorCode::usage,
+               format("{} is one rank's, not {} ranks'", context.spec.task->name, context.size),
+               "-n 1; with hosts -N 1, one host at a time");
+}
+
+Result<std::string> ask_one_rank(const ParsedLine& given, const RankTask& task,
+                                 std::string options) {
+  ParsedLine line = given;
+  const bool hosts = line.has("hosts") || line.has("hostfile");
+  if (!line.has("ranks") && !line.has("ranks-per-host"))
+    line.given[hosts ? "ranks-per-host" : "ranks"] = {"1"};
+  COLL_ASSIGN(const LaunchOptions launch, interpret_launch(line));
+  TaskSpec spec{.task = &task, .settings = {}, .options = std::move(options)};
+  spec.settings.device_request = DeviceRequest::cpu;  // it opens GPUs by itself
+  LastRecord sink;
+  const JobOutcome outcome = run_task_job(launch, spec, sink);
+  if (outcome.error) return *outcome.error;
+  return std::move(sink.text);
+}
+
+}  // namespace collctl::cmd
