@@ -410,7 +410,7 @@ Result<int> checked(const ParsedLine& line, Console& console) {
   }
   if (!kept.ok()) {
     console.print_error(kept.error());
-    // Whoever reads the code is to learn of the hosts first.
+    // A script that reads the code learns of the hosts first.
     if (verdict.ok() || verdict.incomplete()) verdict.worsen(kept.error());
   }
   return nagios ? nagios_code(verdict.exit_code()) : verdict.exit_code();

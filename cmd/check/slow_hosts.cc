@@ -59,7 +59,7 @@ class SlowHosts {
         COLL_ASSIGN(const auto again, measure(left, all, name_ + " with them again"));
         if (again[0] >= bisection.divide()) without = 0;
       }
-      // Whoever is at fault, all are good without it: slow paths between racks do not pass for it.
+      // Without a host that is at fault all are good: slow paths between racks do not pass for it.
       if (without < bisection.divide()) {
         if (!any) add_nobody(bisection, left, culprits, without);
         return {};

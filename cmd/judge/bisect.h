@@ -29,7 +29,7 @@ class Bisection {
 
   // Hosts that make it slow: indexes, ascending. Each was slow in all its groups, and the others in
   // one of them were good elsewhere. None unless slow groups have less than `below` of good ones.
-  // Whoever names them measures the others without them first.
+  // Before they are named the others are measured without them.
   std::vector<int> culprits() const;
   // The groups that `host` was in: how many were slow, of how many; and the median of their ratios.
   struct Evidence {

@@ -111,7 +111,7 @@ TEST_CASE("a worse host hides a better one, until it is left out", "[bisect]") {
   CHECK(cluster.measured().culprits() == std::vector{8});
 }
 
-// Whoever names a host measures all without it, and with it again, which this leaves out.
+// Before a host is named all are measured without it, and with it again, which this leaves out.
 TEST_CASE("speeds that scatter by ten hardly ever name a host", "[bisect]") {
   int named = 0;
   for (unsigned seed = 0; seed < 300; ++seed) {
