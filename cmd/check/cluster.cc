@@ -223,11 +223,10 @@ class Measured {
       for (const Host& host : hosts_) run_.tally.did(host, name_);
     if (!report.rows.empty()) {
       const BenchRow& last = report.rows.back();
-      all_.measured = format("{:.4g}", last.out_of_place.busbw_GBps);
-      all_.unit = "GB/s";
-      all_.basis = format("bus bandwidth at {}", human_bytes(last.bytes));
+      say_speed(last, all_);
       if (last.expected) {
-        all_.expected = format("{:.4g}", last.expected->busbw_GBps);
+        all_.expected =
+            format("{:.4g}", last.bytes > 0 ? last.expected->busbw_GBps : last.expected->time_us);
         all_.basis += format("; expected by the {}, limited by {}", last.expected->source,
                              last.expected->limited_by);
       }

@@ -29,6 +29,8 @@ double node_limit_s(CheckLevel level);
 std::vector<std::string> way_sizes(CheckLevel level);
 BenchSpec cluster_spec(const CheckOptions& options, const BenchOp& op);
 
+// Figure, unit and basis: bus bandwidth, or the time of a barrier.
+void say_speed(const BenchRow& row, Finding& finding);
 // "0.1 GB/s at 64 MiB, 12 % of the 0.83 that the model expects (...)"; empty: at least half of it,
 // or nothing is expected.
 std::string far_below(const BenchRow& row);

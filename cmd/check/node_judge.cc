@@ -176,9 +176,7 @@ void judge_collective(const NodeJob& job, Finding& all, NodeResult& result) {
   if (!saved->report.rows.empty() && !job.optional) {
     const Timing& timing = saved->report.rows.back().out_of_place;
     if (timing.busbw_GBps > 0) result.speeds[job.name] = {timing.busbw_GBps, ""};
-    all.measured = format("{:.4g}", timing.busbw_GBps);
-    all.unit = "GB/s";
-    all.basis = format("bus bandwidth at {}", human_bytes(saved->report.rows.back().bytes));
+    say_speed(saved->report.rows.back(), all);
     judge_board(job, saved->report, result.busy, all);
     const std::string below = far_below(saved->report.rows.back());
     if (result.on_gpus && all.status == FindingStatus::pass && !below.empty()) {
@@ -268,15 +266,28 @@ void judge_window(const NodeJob& job, Finding& all, NodeResult& result) {
 
 }  // namespace
 
+void say_speed(const BenchRow& row, Finding& finding) {
+  const bool moves = row.bytes > 0;  // all but a barrier
+  finding.measured =
+      format("{:.4g}", moves ? row.out_of_place.busbw_GBps : row.out_of_place.time_us);
+  finding.unit = moves ? "GB/s" : "us";
+  finding.basis =
+      moves ? format("bus bandwidth at {}", human_bytes(row.bytes)) : "time of an operation";
+}
+
 std::string far_below(const BenchRow& row) {
   const Timing& timing = row.out_of_place;
   if (!row.expected || timing.time_us <= 0 || row.expected->efficiency(timing) >= kFarBelow)
     return {};
-  return format("{:.4g} GB/s at {}, {:.0f} % of the {:.4g} that the {} expects (limited by {})",
-                timing.busbw_GBps, human_bytes(row.bytes), 100 * row.expected->efficiency(timing),
-                row.expected->busbw_GBps,
-                row.expected->source == "model" ? "model" : "bound of the paths",
-                row.expected->limited_by);
+  const double share = 100 * row.expected->efficiency(timing);
+  const std::string by = format("the {} expects (limited by {})",
+                                row.expected->source == "model" ? "model" : "bound of the paths",
+                                row.expected->limited_by);
+  if (row.bytes == 0)  // a barrier
+    return format("{:.4g} us, where {:.4g} ({:.0f} %) is what {}", timing.time_us,
+                  row.expected->time_us, share, by);
+  return format("{:.4g} GB/s at {}, {:.0f} % of the {:.4g} that {}", timing.busbw_GBps,
+                human_bytes(row.bytes), share, row.expected->busbw_GBps, by);
 }
 
 NodeResult judge_job(const NodeJob& job) {

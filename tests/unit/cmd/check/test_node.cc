@@ -208,6 +208,25 @@ TEST_CASE("links between GPUs that take another way than P2P are told with their
   CHECK(judged().detour.empty());
 }
 
+TEST_CASE("a barrier is judged by its time, in words that have one", "[check]") {
+  BenchReport report;
+  report.header.emplace();
+  report.header->device = "cuda";
+  report.header->ranks = 2;
+  BenchRow& row = report.rows.emplace_back();
+  row.out_of_place.measured = true;
+  row.out_of_place.time_us = 10;
+  row.expected = {.time_us = 4, .busbw_GBps = 0, .limited_by = "latency", .source = "model"};
+  const NodeJob job =
+      ended(NodeJobKind::collective, "barrier", bench_json(report, Verdict({}, {})));
+  const auto told = no_passes(job);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].message ==
+        "n1: 10 us, where 4 (40 %) is what the model expects (limited by latency)");
+  CHECK(told[0].measured == "10");
+  CHECK(told[0].unit == "us");
+}
+
 TEST_CASE("a way that a machine has not is told and is no fault; any other failure of it is one",
           "[check]") {
   NodeJob job = ended(
