@@ -266,7 +266,7 @@ std::vector<Command> make_commands() {
   table.push_back(
       {.name = "status",
        .arguments = "[JOB] [--json]",
-       .scopes = kReading,
+       .scopes = kReading | kStatus,
        .summary = "what a running job does now, and who waits for whom",
        .description = "Asks the process that launched a job (of this user, on this host) what its "
                       "ranks do: phase, the operation each is in, how long it has waited for whom, "

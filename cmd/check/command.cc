@@ -381,11 +381,7 @@ Result<int> checked(const ParsedLine& line, Console& console) {
   if (nagios)
     console.out(nagios_line(report, verdict));
   else
-    console.out(output.format == Format::json
-                    ? document.json
-                    : document_text(document, {.width = size_t(console.out_width()),
-                                               .whole = output.verbosity > 0,
-                                               .console = &console}));
+    print_document(document, output, console);
   if (run.interrupted) console.print_error(*run.interrupted);
   Status kept;
   if (line.has("history"))

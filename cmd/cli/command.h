@@ -49,6 +49,7 @@ inline constexpr uint32_t kTimedTask = 256;      // of kTask those that time as 
 inline constexpr uint32_t kTask = 512;           // ranks do it, with a report of its own
 inline constexpr uint32_t kReport = 1024;        // report
 inline constexpr uint32_t kCheck = 2048;         // check
+inline constexpr uint32_t kStatus = 4096;        // status
 inline constexpr uint32_t kFirstOwn = 1u << 16;  // from here on: one task each (cmd/rank_tasks.cc)
 inline constexpr uint32_t kAnywhere = ~0u;
 

@@ -28,12 +28,7 @@ Result<int> doctor_command(const ParsedLine& line, Console& console) {
         format("speeds of copies in {} were not measured", expect.file),
         "collctl check --only node measures them"));
   const Document document = doctor_document(survey, diagnosis, doctor_json(survey, diagnosis));
-  console.out(line.has("json") ? document.json
-                               : document_text(document, {.width = size_t(console.out_width()),
-                                                          .whole = line.has("verbose"),
-                                                          .quiet = quiet,
-                                                          .console = &console}));
-  COLL_TRY(write_documents(output.files, document));
+  COLL_TRY(deliver(document, output, console));
   if (line.has("record")) COLL_TRY(write_recordings(line.text("record"), states_of(survey)));
   return diagnosis.verdict().exit_code();
 }

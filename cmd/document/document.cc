@@ -162,4 +162,19 @@ Status write_documents(const std::vector<OutputFile>& files, const Document& doc
   return first;
 }
 
+void print_document(const Document& document, const OutputOptions& output, Console& console) {
+  const size_t width = output.wide ? kNoWidth : size_t(console.out_width());
+  console.out(output.format == Format::text
+                  ? document_text(document, {.width = width,
+                                             .whole = output.verbosity > 0,
+                                             .quiet = output.quiet,
+                                             .console = &console})
+                  : document_as(output.format, document));
+}
+
+Status deliver(const Document& document, const OutputOptions& output, Console& console) {
+  print_document(document, output, console);
+  return write_documents(output.files, document);
+}
+
 }  // namespace collctl::cmd

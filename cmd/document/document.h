@@ -99,6 +99,7 @@ struct Document {
   std::string csv = {};       // empty: made of the list
   std::string svg;            // a picture, or empty
   std::string more_svg = {};  // further pictures, for .html alone
+  bool has_verdict = true;    // false: nothing was judged, it says what is (topo, plan, status)
 };
 
 // One with what its JSON says and nothing to print yet.
@@ -132,6 +133,9 @@ std::string verdict_words(const Judgement& judged, size_t hosts = 0,
 std::string document_as(Format format, const Document& document);
 // Every file, each whole or not at all. The first that cannot be written is the error.
 Status write_documents(const std::vector<OutputFile>& files, const Document& document);
+// Standard output in the form that was asked for; then every file, as above.
+void print_document(const Document& document, const OutputOptions& output, Console& console);
+Status deliver(const Document& document, const OutputOptions& output, Console& console);
 
 // The entries of a list of the document, or of what was measured before its run broke off, as rows
 // of texts.

@@ -313,7 +313,7 @@ std::string page_of(const Document& document) {
   const Judgement& judged = document.judged;
   if (const std::string made = made_text(judged); !made.empty())
     html += format("<p class=\"muted\">{}</p>\n", escaped(made));
-  html += verdict_html(document) + findings_html(judged);
+  if (document.has_verdict) html += verdict_html(document) + findings_html(judged);
   const bool has_hosts = std::any_of(document.parts.begin(), document.parts.end(), [](auto& part) {
     return std::holds_alternative<HostTable>(part.what);
   });

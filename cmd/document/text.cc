@@ -116,18 +116,19 @@ std::string document_text(const Document& document, const TextStyle& style) {
   if (document.own_text) return document.own_text(style);
   const size_t width = std::max(style.width, kLeastWidth);
   std::string text;
-  if (!style.quiet) text = wrapped(document.heading, 2, width);
+  if (!style.quiet && !document.heading.empty()) text = wrapped(document.heading, 2, width);
   add_parts(document, false, style, width, text);
   const Judgement& judged = document.judged;
   for (const Section& section : sections_of(judged, style.whole ? SIZE_MAX : kMostEntries))
     add_block(text, text_of(section, width));
   add_parts(document, true, style, width, text);
   text = shown(std::move(text));
-  add_block(text,
-            verdict_coloured(judged.verdict, style.console,
-                             wrapped("verdict: " + verdict_words(judged, document.hosts.size(),
-                                                                 document.summary),
-                                     2, width)));
+  if (document.has_verdict)
+    add_block(text,
+              verdict_coloured(judged.verdict, style.console,
+                               wrapped("verdict: " + verdict_words(judged, document.hosts.size(),
+                                                                   document.summary),
+                                       2, width)));
   if (style.tells_error && judged.verdict.error())
     text += "  " + wrapped(plain(judged.verdict.error()->chain()), 4, width);
   return text;

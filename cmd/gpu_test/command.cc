@@ -80,6 +80,7 @@ Command gpu_row(uint32_t own) {
 
 void add_gpu_options(std::vector<Option>& t, uint32_t own) {
   using namespace kinds;
+  add_output_of_one_rank(t, own);
   const Adder add{t, Group::measure, own};
   add("seconds", seconds("S", 0, 60, "0.008"), to<&GpuTestSpec::seconds>,
       "how long each figure is measured, at least two copies (gpu-test)")
@@ -114,7 +115,7 @@ const RankTask kGpuTask{
     .name = "gpu-test", .run = run_gpu_test, .command = gpu_row, .add_options = add_gpu_options};
 
 Result<int> gpu_command(const ParsedLine& given, Console& console) {
-  COLL_TRY(base::check_knobs());
+  COLL_ASSIGN(const OutputOptions output, output_of_one_rank(given));
   GpuTestSpec spec;
   COLL_TRY(fill(given, spec));
   COLL_ASSIGN(const std::string record, ask_one_rank(given, kGpuTask, spec.to_json()));
@@ -122,7 +123,7 @@ Result<int> gpu_command(const ParsedLine& given, Console& console) {
   const bool wrong =
       std::ranges::any_of(report.pairs, [](const GpuPair& pair) { return !pair.wrong.empty(); }) ||
       std::ranges::any_of(report.legs, [](const HostLeg& leg) { return leg.wrong; });
-  console.out(given.has("json") ? record + "\n" : gpu_text(report, size_t(console.out_width())));
+  COLL_TRY(deliver(gpu_document(report), output, console));
   return wrong ? int(ErrorCode::bad_data) : 0;
 }
 

@@ -69,6 +69,10 @@ std::string figure_cell(double value) {
   return value > 0 ? four_digits(value) : "-";
 }
 
+bool is_no_figure(const std::string& cell) {
+  return cell == "-";
+}
+
 // A GPU by its number and address: "0 4b:00.0".
 std::string gpu_end_text(const GpuReport& report, int gpu) {
   return format("{} {}", gpu, report.gpus[size_t(gpu)].device);
@@ -186,6 +190,10 @@ Table gpu_table(const GpuReport& report) {
                figure_cell(end.to_all), figure_cell(end.from_all), figure_cell(end.sends_of_all),
                figure_cell(end.gets_of_all)});
   }
+  // Of two GPUs nothing is measured but their pair.
+  std::erase_if(table.columns, [](const TableColumn& column) {
+    return !column.unit.empty() && std::ranges::all_of(column.cells, is_no_figure);
+  });
   return table;
 }
 
@@ -200,29 +208,33 @@ Table leg_table(const GpuReport& report) {
     table.add({std::to_string(leg.gpu), leg.node < 0 ? "the host" : format("node {}", leg.node),
                figure_cell(leg.to_GBps), figure_cell(leg.from_GBps), figure_cell(leg.both_GBps),
                leg.wrong ? "WRONG DATA" : ""});
+  if (std::ranges::none_of(report.legs, &HostLeg::wrong)) table.columns.pop_back();
   return table;
 }
 
-std::string gpu_text(const GpuReport& report, size_t width) {
-  if (report.gpus.empty()) return "no GPU\n";
-  const auto text_of = [&](const Table& table) {
-    return table_text(table.columns, table.expendable, width, "") + "\n";
-  };
-  std::string text = text_of(gpu_table(report));
-  for (size_t f = 0; f < kPairFigures; ++f)
-    if (const auto grid = figure_grid(report, PairFigure(f)))
-      text += grid->title + "\n" + matrix_text(grid->matrix, width) + "\n";
-  text += text_of(leg_table(report));
+Document gpu_document(const GpuReport& report) {
+  Document document = document_with(gpu_json(report), "hosts");
+  document.title = format("collctl gpu-test: {}", report.host);
+  document.has_verdict = false;
+  Facts facts;
   for (const GpuPair& pair : report.pairs) {
     for (const std::string& figure : pair.wrong)
-      text += format("WRONG DATA: {} -> {}, {}\n", pair.from, pair.to, figure);
+      facts.lines.push_back(format("WRONG DATA: {} -> {}, {}", pair.from, pair.to, figure));
     if (!pair.why.empty() && pair.from < pair.to)
-      text += format("{} - {} by host memory: {}\n", pair.from, pair.to, pair.why);
+      facts.lines.push_back(format("{} - {} by host memory: {}", pair.from, pair.to, pair.why));
   }
-  if (report.gpus.size() == 1) text += "one GPU: there is no pair\n";
+  if (report.gpus.size() < 2)
+    facts.lines.push_back(report.gpus.empty() ? "no GPU" : "one GPU: there is no pair");
   for (const std::string* why : {&report.no_kernels, &report.no_nodes})
-    if (!why->empty()) text += *why + "\n";
-  return text;
+    if (!why->empty()) facts.lines.push_back(*why);
+  document.parts.push_back({gpu_table(report)});
+  for (size_t f = 0; f < kPairFigures; ++f)
+    if (auto grid = figure_grid(report, PairFigure(f)))
+      document.parts.push_back({std::move(*grid)});
+  document.parts.push_back({leg_table(report)});
+  document.parts.push_back({std::move(facts)});
+  document.svg = gpus_svg({&report, 1});
+  return document;
 }
 
 std::string gpus_svg(std::span<const GpuReport> reports) {

@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "base/clock.h"
-#include "base/env.h"
 #include "base/format.h"
 #include "base/host_devices.h"
 #include "base/host_facts.h"
@@ -171,12 +170,18 @@ static void fields(Record& io, MemoryReport& report) {
   io.field("rows", report.rows, kMostMemoryRows);
 }
 
-std::string memory_text(const MemoryReport& report) {
-  std::string text;
+Document memory_document(const MemoryReport& report) {
+  Document document = document_with(memory_json(report), "rows");
+  document.title = "collctl memory-test: " + report.host;
+  document.has_verdict = false;
+  Table table{.columns = {{.title = "device", .left = true},
+                          {.title = "copy", .left = true},
+                          {.title = "GB/s"},
+                          {.title = "data", .left = true}}};
   for (const MemoryRow& row : report.rows)
-    text += format("{:<14} {:<12} {:>8.4g} GB/s{}\n", row.device, row.what, row.GBps,
-                   row.wrong ? "  WRONG DATA" : "");
-  return text;
+    table.add({row.device, row.what, format("{:.4g}", row.GBps), row.wrong ? "WRONG" : "right"});
+  document.parts.push_back({std::move(table)});
+  return document;
 }
 
 std::string memory_json(const MemoryReport& report) {
@@ -199,17 +204,19 @@ Result<MemoryReport> measure_memory() {
   return report;
 }
 
-const RankTask kMemoryTask{.name = "memory-test", .run = run_memory, .command = memory_row};
+const RankTask kMemoryTask{.name = "memory-test",
+                           .run = run_memory,
+                           .command = memory_row,
+                           .add_options = add_output_of_one_rank};
 
 // The command `memory-test`.
 
 Result<int> memory_command(const ParsedLine& given, Console& console) {
-  COLL_TRY(base::check_knobs());
+  COLL_ASSIGN(const OutputOptions output, output_of_one_rank(given));
   COLL_ASSIGN(const std::string record, ask_one_rank(given, kMemoryTask, "{}"));
   COLL_ASSIGN(const MemoryReport report, read_memory(record));
-  bool wrong = false;
-  for (const MemoryRow& row : report.rows) wrong = wrong || row.wrong;
-  console.out(given.has("json") ? memory_json(report) + "\n" : memory_text(report));
+  COLL_TRY(deliver(memory_document(report), output, console));
+  const bool wrong = std::ranges::any_of(report.rows, &MemoryRow::wrong);
   return wrong ? int(ErrorCode::bad_data) : 0;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cmd/cli/parse.h"
+#include "cmd/document/document.h"
 #include "cmd/measure/task.h"
 #include "cmd/text/console.h"
 
@@ -23,7 +24,7 @@ struct MemoryReport {
   std::string host;
   std::vector<MemoryRow> rows;
 };
-std::string memory_text(const MemoryReport& report);
+Document memory_document(const MemoryReport& report);
 std::string memory_json(const MemoryReport& report);
 Result<MemoryReport> read_memory(const std::string& json);
 

@@ -262,27 +262,16 @@ Result<PlanRow> make_row(const JobPlan& plan, const runtime::CommShape& shape, u
   return row;
 }
 
-// -o: the choices are the rows.
-Status write_plan_files(const ParsedLine& line, const TopoView& view, const std::string& json,
-                        std::string text) {
-  COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr));
-  Document document = document_with(json, "choices");
+// The choices are the rows.
+Result<int> show_plan(const TopoView& view, std::string json,
+                      std::function<std::string(size_t)> text, const OutputOptions& output,
+                      Console& console) {
+  Document document = document_with(std::move(json), "choices");
   document.title = "collctl plan: " + view.source;
-  document.parts.push_back({Drawn{[text = std::move(text)](size_t) { return text; }}});
-  return write_documents(output.files, document);
-}
-
-size_t table_width(const ParsedLine& line, const Console& console) {
-  return line.has("wide") ? kNoWidth : size_t(console.out_width());
-}
-
-Result<int> plan_cpu_ranks(TopoView view, PlanSpec spec, const ParsedLine& line, Console& console) {
-  COLL_ASSIGN(const CpuPlan plan, make_cpu_plan(std::move(view), std::move(spec)));
-  console.out(line.has("json") ? cpu_plan_json(plan) + "\n"
-                               : cpu_plan_text(plan, table_width(line, console)));
-  if (line.has("output"))
-    COLL_TRY(write_plan_files(line, plan.view, cpu_plan_json(plan), cpu_plan_text(plan)));
-  if (!line.has("json") && !line.has("quiet")) print_findings(plan.view.findings, console);
+  document.has_verdict = false;
+  document.parts.push_back({Drawn{std::move(text)}});
+  COLL_TRY(deliver(document, output, console));
+  if (output.format == Format::text && !output.quiet) print_findings(view.findings, console);
   return 0;
 }
 
@@ -330,18 +319,14 @@ Result<int> plan_command(const ParsedLine& line, Console& console) {
   if (!output.quiet)
     for (const auto& note : line.notes) console.note(note);
   COLL_ASSIGN(TopoView view, read_view(line));
-  if (view.graph.gpus.empty())
-    return plan_cpu_ranks(std::move(view), std::move(spec), line, console);
-  COLL_ASSIGN(const JobPlan plan, make_job_plan(std::move(view), std::move(spec)));
-  if (line.has("output"))
-    COLL_TRY(write_plan_files(line, plan.view, plan_json(plan), plan_text(plan, 0)));
-  if (line.has("json")) {
-    console.out(plan_json(plan) + "\n");
-    return 0;
+  if (view.graph.gpus.empty()) {
+    COLL_ASSIGN(const CpuPlan plan, make_cpu_plan(std::move(view), std::move(spec)));
+    const auto text = [&](size_t width) { return cpu_plan_text(plan, width); };
+    return show_plan(plan.view, cpu_plan_json(plan), text, output, console);
   }
-  console.out(plan_text(plan, line.times("verbose"), table_width(line, console)));
-  if (!line.has("quiet")) print_findings(plan.view.findings, console);
-  return 0;
+  COLL_ASSIGN(const JobPlan plan, make_job_plan(std::move(view), std::move(spec)));
+  const auto text = [&](size_t width) { return plan_text(plan, output.verbosity, width); };
+  return show_plan(plan.view, plan_json(plan), text, output, console);
 }
 
 }  // namespace collctl::cmd

@@ -125,12 +125,7 @@ Result<int> rails_command(const ParsedLine& given, Console& console) {
   Verdict verdict = found.verdict(outcome.error);
   if (!speaks) return verdict.exit_code();
   const Document document = rails_document(report, found, rails_json(report, found, verdict));
-  console.out(output.format == Format::json
-                  ? document.json
-                  : document_text(document, {.width = size_t(console.out_width()),
-                                             .whole = output.verbosity > 0,
-                                             .quiet = output.quiet,
-                                             .console = &console}));
+  print_document(document, output, console);
   if (outcome.error) console.print_error(*outcome.error);
   if (Status written = write_documents(output.files, document); !written.ok()) {
     console.print_error(written.error());

@@ -211,7 +211,7 @@ void add_output_options(std::vector<Option>& t) {
   add_file_option(t, kTimedTask, kDrawnChecks, kDrawnAndMonitored);
   add_file_option(t, kReport, kDrawnChecks, kDrawnAndMonitored);
   add_file_option(t, kDoctor, kCheckedFiles, kMonitoredFiles);
-  add_file_option(t, kPlan, kUndrawnFiles, kWholeFiles);
+  add_file_option(t, kPlan | kStatus, kUndrawnFiles, kWholeFiles);
   add_file_option(t, kCheck, kCheckedFiles,
                   "The ending says which: .xml is JUnit, .prom a textfile for Prometheus' "
                   "node_exporter. A .jsonl of --soak grows by a line for each round; other files "

@@ -6,11 +6,11 @@
 
 #include "base/format.h"
 #include "base/number_ranges.h"
-#include "base/printable.h"
 #include "cmd/job/root_cause.h"
 #include "cmd/job/status_door.h"
+#include "cmd/report/options.h"
+#include "cmd/text/file.h"
 #include "cmd/text/provenance.h"
-#include "cmd/text/table.h"
 
 namespace collctl::cmd {
 namespace {
@@ -85,45 +85,43 @@ std::string listed(const std::vector<OpenDoor>& doors) {
 
 }  // namespace
 
-std::string status_text(const JobNow& job) {
-  std::string text = format("job {}: {}\n", job.pid, headline(job));
-  std::vector<TableColumn> columns = {{.title = "rank"},
-                                      {.title = "host", .left = true},
-                                      {.title = "pid"},
-                                      {.title = "phase", .left = true},
-                                      {.title = "process", .left = true},
-                                      {.title = "calls"},
-                                      {.title = "now", .left = true}};
-  for (const RankNow& rank : job.ranks) {
-    size_t c = 0;
-    columns[c++].cells.push_back(std::to_string(rank.rank));
-    columns[c++].cells.push_back(rank.host.name);
-    columns[c++].cells.push_back(std::to_string(rank.pid));
-    columns[c++].cells.push_back(rank.phase.empty() ? "-" : rank.phase);
-    columns[c++].cells.push_back(process_of(rank));
-    columns[c++].cells.push_back(rank.doing ? std::to_string(rank.doing->calls) : "-");
-    columns[c++].cells.push_back(doing_of(job, rank));
-  }
-  text += table_text(std::move(columns), {}, kNoWidth);
-  if (const std::string waits = awaited_text(job, kLeastWait); !waits.empty()) text += waits + "\n";
-  return base::printable(text);
-}
-
-std::string jobs_text(std::span<const JobNow> jobs) {
-  std::string text;
-  for (const JobNow& job : jobs) text += format("{:>8}  {}\n", job.pid, headline(job));
-  return base::printable(text);
-}
-
-std::string status_json(std::span<const JobNow> jobs) {
+Document status_document(std::span<const JobNow> jobs) {
   JsonWriter json;
   begin_document(json, "collctl.status/1");
   json.key("jobs").begin_array();
   for (const JobNow& job : jobs) json.raw(json_of(job));
-  return json.end_array().end_object().take() + "\n";
+  Document document = document_with(json.end_array().end_object().take() + "\n", "jobs");
+  document.title = "collctl status";
+  document.has_verdict = false;
+  if (jobs.size() != 1) {
+    Table table{.columns = {{.title = "job"}, {.title = "now", .left = true}}};
+    for (const JobNow& job : jobs) table.add({std::to_string(job.pid), headline(job)});
+    document.parts.push_back({std::move(table)});
+    return document;
+  }
+  const JobNow& job = jobs[0];
+  document.heading = format("job {}: {}", job.pid, headline(job));
+  Table table{.columns = {{.title = "rank"},
+                          {.title = "host", .left = true},
+                          {.title = "pid"},
+                          {.title = "phase", .left = true},
+                          {.title = "process", .left = true},
+                          {.title = "calls"},
+                          {.title = "now", .left = true}},
+              .expendable = {"pid", "calls"}};
+  for (const RankNow& rank : job.ranks)
+    table.add({std::to_string(rank.rank), rank.host.name, std::to_string(rank.pid),
+               rank.phase.empty() ? "-" : rank.phase, process_of(rank),
+               rank.doing ? std::to_string(rank.doing->calls) : "-", doing_of(job, rank)});
+  document.parts.push_back({std::move(table)});
+  if (std::string waits = awaited_text(job, kLeastWait); !waits.empty())
+    document.parts.push_back({Facts{{std::move(waits)}}});
+  return document;
 }
 
 Result<int> status_command(const ParsedLine& line, Console& console) {
+  COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr));
+  for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
   std::vector<OpenDoor> doors = open_doors();
   const std::string word = line.words.empty() ? "" : line.words[0];
   int pid = 0;
@@ -159,10 +157,7 @@ Result<int> status_command(const ParsedLine& line, Console& console) {
   if (jobs.empty())
     return silent ? *silent
                   : Error(ErrorCode::unavailable, "no job of this user runs on this host any more");
-  if (line.has("json"))
-    console.out(status_json(jobs));
-  else
-    console.out(jobs.size() == 1 ? status_text(jobs[0]) : jobs_text(jobs));
+  COLL_TRY(deliver(status_document(jobs), output, console));
   if (!silent) return 0;
   console.print_error(*silent);
   return int(silent->code);

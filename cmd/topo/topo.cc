@@ -11,6 +11,7 @@
 #include "cmd/job/talk.h"
 #include "cmd/judge/topology.h"
 #include "cmd/judge/verdict.h"
+#include "cmd/report/options.h"
 #include "cmd/report/report.h"
 #include "cmd/text/console.h"
 #include "cmd/topo/diff.h"
@@ -37,19 +38,46 @@ Status check_together(const ParsedLine& line, bool hosts) {
     COLL_TRY(exclude("--diff", {"graph", "matrix", "nodes", "output", "xml", "strict"}));
   if (line.has("nodes") && !line.has("graph") && !line.has("json"))
     return Error(ErrorCode::usage, "topo: --nodes is about --graph and --json");
-  const bool picture_out = line.has("output") && line.text("output") == "-";
-  if (hosts && line.has("output") && line.text("output").find("%h") == std::string::npos)
-    return Error(ErrorCode::usage, format("topo: -o {}: of several hosts a file each: expected %h, "
-                                          "the host's name, in it",
-                                          line.text("output")));
-  if (line.has("output") && !picture_out && !line.text("output").ends_with(".svg"))
-    return Error(ErrorCode::usage,
-                 format("topo: -o {}: expected a file that ends in .svg", line.text("output")));
-  if (picture_out) COLL_TRY(exclude("-o -", {"json", "matrix", "graph"}));
-  for (const char* option : {"xml", "output"})
-    if (line.has(option) && !(*option == 'o' && (picture_out || hosts)))
-      COLL_TRY(check_writable(line.text(option)));
+  for (const std::string& path : line.all("output")) {
+    if (path == "-") COLL_TRY(exclude("-o -", {"json", "matrix", "graph"}));
+    if (hosts && path.find("%h") == std::string::npos)
+      return usage(format(
+          "topo: -o {}: of several hosts a file each: expected %h, the host's name, in it", path));
+    if (!hosts && path != "-") COLL_TRY(check_writable(path));
+  }
+  if (line.has("xml")) COLL_TRY(check_writable(line.text("xml")));
   return {};
+}
+
+// -o, but for the picture on standard output.
+Result<OutputOptions> output_of(ParsedLine line) {
+  std::erase(line.given["output"], "-");
+  return interpret_output(line, nullptr, {.pictures = true});
+}
+
+bool has_picture_on_stdout(const ParsedLine& line) {
+  const auto paths = line.all("output");
+  return std::ranges::find(paths, "-") != paths.end();
+}
+
+bool only_pictures(const OutputOptions& output) {
+  return std::ranges::all_of(output.files,
+                             [](const OutputFile& file) { return file.format == Format::svg; });
+}
+
+// Files of one machine. The paths between its devices are the rows.
+Document topo_document(const TopoView& view, const std::vector<topology::NodeGraphs>& graphs,
+                       const topology::GraphChannel* ring) {
+  Document document = document_with(topo_json(view, graphs), "paths");
+  document.title = "collctl topo: " + view.source;
+  document.has_verdict = false;
+  document.svg = topo_svg(view, ring);
+  document.parts.push_back(
+      {.what = Drawn{[&view](size_t) { return topo_tree(view, {}) + topo_rdma(view, true); }},
+       .after = true});
+  document.parts.push_back(
+      {.what = Drawn{[&view](size_t width) { return topo_matrix(view, width); }}, .after = true});
+  return document;
 }
 
 TreeStyle style_of(const ParsedLine& line, const Console& console) {
@@ -76,19 +104,21 @@ int strict_code(const ParsedLine& line, const TopoView& view) {
 }
 
 Result<int> show_hosts(const ParsedLine& line, LaunchOptions& launch, Console& console) {
+  COLL_ASSIGN(const OutputOptions output, output_of(line));
   launch.talk = console_talk(console, line.has("quiet"));
   COLL_ASSIGN(std::vector<HostTopology> hosts, ask_topologies(launch));
   for (HostTopology& host : hosts) {
-    if (!line.has("json") || !host.view) continue;
+    if (!host.view || (!line.has("json") && only_pictures(output))) continue;
     // Without this host's knobs: a graph file is of one machine.
     COLL_ASSIGN(host.graphs, add_channels(*host.view, 1, {}));
   }
   if (line.has("save")) COLL_TRY(save_hosts(hosts, line.text("save")));
-  if (line.has("output"))
-    for (const HostTopology& host : hosts)
-      if (host.view)
-        COLL_TRY(write_file_atomically(file_of_host(line.text("output"), host.host.name),
-                                       topo_svg(*host.view, nullptr)));
+  for (const HostTopology& host : hosts) {
+    if (!host.view || output.files.empty()) continue;
+    std::vector<OutputFile> files = output.files;
+    for (OutputFile& file : files) file.path = file_of_host(file.path, host.host.name);
+    COLL_TRY(write_documents(files, topo_document(*host.view, host.graphs, nullptr)));
+  }
   if (line.has("diff")) {
     COLL_ASSIGN(const HostsDiff diff, diff_hosts(hosts, line.text("diff")));
     console.out(line.has("json") ? diff.json + "\n" : diff.text);
@@ -129,23 +159,21 @@ Result<int> topo_command(const ParsedLine& line, Console& console) {
   const bool hosts = !launch.hosts.hosts.empty();
   COLL_TRY(check_together(line, hosts));
   if (hosts) return show_hosts(line, launch, console);
+  COLL_ASSIGN(const OutputOptions output, output_of(line));
   COLL_ASSIGN(TopoView view, read_view(line));
   if (line.has("diff")) return show_diff(line, view, console);
   const int nodes = int(line.number("nodes", 1));
   std::vector<topology::NodeGraphs> graphs;
-  if (line.has("graph") || line.has("json")) {
+  if (line.has("graph") || line.has("json") || !only_pictures(output)) {
     COLL_ASSIGN(const SearchSettings settings, read_search_settings());
     COLL_ASSIGN(graphs, add_channels(view, nodes, settings));
   }
   if (line.has("xml"))
     COLL_TRY(write_file_atomically(line.text("xml"), topology::write_xml(view.system)));
-  if (line.has("output")) {
-    const std::string svg = topo_svg(view, line.has("graph") ? first_ring(graphs) : nullptr);
-    if (line.text("output") == "-")
-      console.out(svg);
-    else
-      COLL_TRY(write_file_atomically(line.text("output"), svg));
-  }
+  const auto* const ring = line.has("graph") ? first_ring(graphs) : nullptr;
+  if (has_picture_on_stdout(line)) console.out(topo_svg(view, ring));
+  if (!output.files.empty())
+    COLL_TRY(write_documents(output.files, topo_document(view, graphs, ring)));
   if (line.has("json")) {
     console.out(topo_json(view, graphs) + "\n");
     return strict_code(line, view);
@@ -212,10 +240,12 @@ void add_topo_options(std::vector<Option>& t) {
   add("strict", flag(), "exit 1 when something is marked as faulty (!)",
       "Without it faults are printed and the exit code is 0. With -H: also when all hosts are "
       "equal and share a fault.");
-  add("o,output", file(), "draw the machine: FILE.svg, - for stdout",
-      "With --graph also its first ring. With -H a file for each host: %h in FILE is its name. The "
-      "file appears whole or not at all. Standard output then stays empty unless --matrix, --graph "
-      "or --json is there too.");
+  add_file_option(t, kTopo, "draw the machine: .svg, - for stdout; or .html .json .jsonl .csv",
+                  "The ending says which: a picture, with --graph also of its first ring; a page "
+                  "with picture, tree and matrix; all of it for programs; the paths as rows. With "
+                  "-H a file for each host: %h in FILE is its name. A file appears whole or not at "
+                  "all. Standard output then stays empty unless --matrix, --graph or --json is "
+                  "there too.");
   add("xml", file(), "write the topology as XML",
       "The file appears whole or not at all. Standard output then stays empty unless --matrix, "
       "--graph or --json is there too.");

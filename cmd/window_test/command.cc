@@ -101,12 +101,8 @@ int WindowReporter::finish(const JobOutcome& outcome) {
   Status files;
   if (speaks_) files = write_files(document);
   if (!files) verdict.worsen(files.error());
-  if (speaks_ && output_.format == Format::json) console_.out(document.json);
-  if (speaks_ && output_.format != Format::json && !report.checks.empty())
-    console_.out(document_text(document, {.width = size_t(console_.out_width()),
-                                          .whole = output_.verbosity > 0,
-                                          .quiet = output_.quiet,
-                                          .console = &console_}));
+  if (speaks_ && (output_.format == Format::json || !report.checks.empty()))
+    print_document(document, output_, console_);
   if (outcome.error) console_.print_error(*outcome.error);
   if (!outcome.error && speaks_ && output_.format == Format::json)
     for (const Reason& reason : verdict.reasons())

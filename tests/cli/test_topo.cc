@@ -164,7 +164,24 @@ TEST_CASE("topo -o draws a picture and leaves standard output alone") {
   CHECK(run_collctl("topo --from " + path + " -o " + folder.path() + "/no/x.svg").code == 3);
   const Ran wrong = run_collctl("topo --from " + path + " -o x.png");
   CHECK(wrong.code == 2);
-  CHECK(wrong.err == "collctl: error: topo: -o x.png: expected a file that ends in .svg\n");
+  CHECK(wrong.err.find("x.png: expected a name that ends in .json, .jsonl, .csv, .html or .svg") !=
+        std::string::npos);
+}
+
+TEST_CASE("topo -o writes a page, the JSON and the paths as rows, as the ending says") {
+  const TemporaryFolder folder;
+  const std::string path = write(folder, kPair);
+  const std::string page = folder / "m.html", whole = folder / "m.json", rows = folder / "m.csv";
+  const Ran ran =
+      run_collctl("topo --quiet --from " + path + " -o " + page + " -o " + whole + " -o " + rows);
+  CHECK(ran.code == 0);
+  CHECK(ran.out.empty());
+  const std::string html = file_content(page);
+  CHECK(html.find("<svg") != std::string::npos);
+  CHECK(html.find("GPU 1 H100") != std::string::npos);
+  CHECK(html.find("passed") == std::string::npos);
+  CHECK(json::parse(file_content(whole))["gpus"].size() == 2);
+  CHECK(file_content(rows).rfind("from,to,type,bw_GBps", 0) == 0);
 }
 
 TEST_CASE("topo --diff: 0 when equal, 1 with the edit named") {

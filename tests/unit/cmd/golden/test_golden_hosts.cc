@@ -399,7 +399,7 @@ TEST_CASE("what memory-test writes is as it was", "[golden]") {
         .what = "to device",
         .GBps = 50,
         .wrong = true}}};
-  goldens.hold("rows.txt", memory_text(report));
+  goldens.hold("rows.txt", document_text(memory_document(report), {}));
   goldens.hold("rows.json", memory_json(report));
 }
 
@@ -415,7 +415,7 @@ TEST_CASE("what gpu-test writes is as it was", "[golden]") {
   report.legs[1].wrong = true;
   report.no_nodes = "memory that was to lie on NUMA node 1 lies on node 0";
   report.busy = "others took 1 of 4 cores";
-  goldens.hold("pairs.txt", gpu_text(report, 100));
+  goldens.hold("pairs.txt", document_text(gpu_document(report), {.width = 100}));
   goldens.hold("pairs.json", gpu_json(report));
 }
 
@@ -452,10 +452,11 @@ TEST_CASE("what status says is as it was", "[golden]") {
                        .answers = false,
                        .ranks = {{.rank = 0, .host = node(1), .pid = 5001, .state = "R"}}};
   const JobNow jobs[] = {job, program};
-  goldens.hold("job.txt", status_text(job));
-  goldens.hold("program.txt", status_text(program));
-  goldens.hold("jobs.txt", jobs_text(jobs));
-  goldens.hold("jobs.json", status_json(jobs));
+  goldens.hold("job.txt", document_text(status_document({&job, 1}), {}));
+  goldens.hold("program.txt", document_text(status_document({&program, 1}), {}));
+  const Document list = status_document(jobs);
+  goldens.hold("jobs.txt", document_text(list, {}));
+  goldens.hold("jobs.json", list.json);
 }
 
 }  // namespace golden_hosts_tests

@@ -121,7 +121,8 @@ TEST_CASE("gpu-test: one GPU has no pair; a build without kernels does the rest"
   const GpuReport one = report_of({.devices = 1});
   CHECK(one.pairs.empty());
   CHECK_FALSE(one.legs.empty());
-  CHECK(gpu_text(one, 80).find("there is no pair") != std::string::npos);
+  CHECK(document_text(gpu_document(one), {.width = 80}).find("there is no pair") !=
+        std::string::npos);
   Launcher none;
   none.why_not = "built without nvcc";
   for (const Launcher& launcher : {none, kernels_of(90)}) {
