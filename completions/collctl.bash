@@ -231,7 +231,7 @@ _collctl() {
       fi ;;
     status)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--json --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--json --output -o --color --help -h' -- "$current"))
       fi ;;
     env)
       if [[ $current == -* ]]; then
