@@ -87,6 +87,14 @@ std::string lines(const Document& document) {
   return text;
 }
 
+std::string json_text(const Document& document) {
+  return document.json.ends_with('\n') ? document.json : document.json + "\n";
+}
+
+std::string picture_of(const Document& document) {
+  return document.svg;
+}
+
 std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
@@ -130,23 +138,29 @@ Document document_with(std::string json, std::string rows) {
   return document;
 }
 
+std::span<const FileKind> file_kinds() {
+  static constexpr FileKind kKinds[] = {
+      {Format::json, ".json", json_text},
+      {Format::jsonl, ".jsonl", lines},
+      {Format::csv, ".csv", csv_of},
+      {Format::html, ".html", page_of},
+      {Format::svg, ".svg", picture_of, {.pictures = true}},
+      {Format::junit, ".xml", junit_of, {.monitoring = true}},
+      {Format::prometheus, ".prom", prometheus_of, {.monitoring = true}}};
+  return kKinds;
+}
+
+std::vector<FileKind> file_kinds_of(FileKinds kinds) {
+  std::vector<FileKind> list(file_kinds().begin(), file_kinds().end());
+  std::erase_if(list, [&](const FileKind& kind) {
+    return (kind.only.pictures && !kinds.pictures) || (kind.only.monitoring && !kinds.monitoring);
+  });
+  return list;
+}
+
 std::string document_as(Format format, const Document& document) {
-  switch (format) {
-    case Format::json:
-      return document.json.ends_with('\n') ? document.json : document.json + "\n";
-    case Format::svg:
-      return document.svg;
-    case Format::jsonl:
-      return lines(document);
-    case Format::html:
-      return page_of(document);
-    case Format::junit:
-      return junit_of(document);
-    case Format::prometheus:
-      return prometheus_of(document);
-    default:
-      return csv_of(document);
-  }
+  const auto kind = std::ranges::find(file_kinds(), format, &FileKind::format);
+  return kind == file_kinds().end() ? csv_of(document) : kind->made(document);
 }
 
 Status write_documents(const std::vector<OutputFile>& files, const Document& document) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,6 +24,10 @@ namespace collctl::cmd {
 // Where a report goes, and in which forms. Values.
 
 enum class Format : uint8_t { text, json, csv, jsonl, nccl_tests, svg, html, junit, prometheus };
+// Kinds of files that not every command can write: pictures; what monitoring reads of findings.
+struct FileKinds {
+  bool pictures = false, monitoring = false;
+};
 struct OutputFile {
   std::string path;  // never "-": that is --json (topo: the picture on standard output)
   Format format;
@@ -125,6 +130,17 @@ std::string verdict_coloured(const Verdict& verdict, const Console* console,
                              const std::string& words);
 std::string verdict_words(const Judgement& judged, size_t hosts = 0,
                           const std::string& summary = {});
+
+// THE table of kinds of files, in the order of the help of -o.
+struct FileKind {
+  Format format;
+  const char* ending;
+  std::string (*made)(const Document& document);
+  FileKinds only = {};  // of commands that can write such files
+};
+std::span<const FileKind> file_kinds();
+// Those that such a command writes: ".json .jsonl .csv .html".
+std::vector<FileKind> file_kinds_of(FileKinds kinds);
 
 // .jsonl: first the document without the list, then a line for each entry. .csv: a column for each
 // key that an entry has, PARENT.KEY for those of an object inside. .html: one page that needs no

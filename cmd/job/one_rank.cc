@@ -25,7 +25,7 @@ Result<OutputOptions> output_of_one_rank(const ParsedLine& given) {
 }
 
 void add_output_of_one_rank(std::vector<Option>& table, uint32_t own) {
-  add_file_option(table, own, kUndrawnFiles, kWholeFiles);
+  add_file_option(table, own, FileKinds{}, kWholeFiles);
 }
 
 Result<std::string> ask_one_rank(const ParsedLine& given, const RankTask& task,

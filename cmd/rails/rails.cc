@@ -80,9 +80,8 @@ Result<int> rails_command(const ParsedLine& given, Console& console) {
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
   COLL_TRY(adopt(launch));
   COLL_ASSIGN(const TaskSpec task, or_decline(launch, rails_task(line)));
-  constexpr FileKinds kFiles{.pictures = true, .monitoring = true};
   COLL_ASSIGN(const OutputOptions output,
-              or_decline(launch, interpret_output(line, nullptr, kFiles)));
+              or_decline(launch, interpret_output(line, nullptr, kAllFiles)));
   for (const OutputFile& file : output.files)
     COLL_TRY(or_decline(launch, check_writable(file.path)));
   if (launch.ranks == 0 && launch.launcher == LauncherKind::local && !launch.joins())
@@ -179,7 +178,7 @@ void add_rails_options(std::vector<Option>& t, uint32_t own) {
                        "NICs of the same rate: of each NIC's n partners the speed of the n/2-th "
                        "best, of all NICs the median of these; so bad hosts do not pull it down "
                        "while they are fewer than the good. 0: none is slow.");
-  add_file_option(t, own, kDrawnChecks, kDrawnAndMonitored);
+  add_file_option(t, own, kAllFiles, kDrawnAndMonitored);
 }
 
 }  // namespace collctl::cmd

@@ -3,6 +3,8 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <utility>
 
 #include "base/format.h"
 #include "base/whole_file.h"
@@ -44,32 +46,18 @@ Status check_limit(const char* name, const std::optional<Limit>& limit, const Be
                       option_bytes(sizes.back()), option_bytes(near)));
 }
 
-// The kinds of files that a command writes, by the ending.
-struct FileKind {
-  const char* ending;
-  Format format;
-};
-std::vector<FileKind> file_kinds(const ParsedLine& line, FileKinds more) {
-  std::vector<FileKind> kinds{{".json", Format::json}};
-  if (line.has_program) return kinds;
-  kinds.insert(kinds.end(),
-               {{".jsonl", Format::jsonl}, {".csv", Format::csv}, {".html", Format::html}});
-  if (more.pictures) kinds.push_back({".svg", Format::svg});
-  if (more.monitoring)
-    kinds.insert(kinds.end(), {{".xml", Format::junit}, {".prom", Format::prometheus}});
-  return kinds;
-}
-
-Result<Format> format_of_file(const ParsedLine& line, FileKinds more, const std::string& path) {
+Result<Format> format_of_file(const ParsedLine& line, FileKinds kinds, const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
   const size_t dot = name.rfind('.');
   const std::string ending = dot == std::string::npos ? "" : name.substr(dot);
-  const std::vector<FileKind> kinds = file_kinds(line, more);
+  std::vector<FileKind> legal = file_kinds_of(kinds);
+  if (line.has_program)
+    std::erase_if(legal, [](auto& kind) { return kind.format != Format::json; });
   std::string endings;
-  for (size_t i = 0; i < kinds.size(); ++i) {
-    if (ending == kinds[i].ending) return kinds[i].format;
-    endings += format("{}{}", i == 0 ? "" : i + 1 < kinds.size() ? ", " : " or ", kinds[i].ending);
+  for (size_t i = 0; i < legal.size(); ++i) {
+    if (ending == legal[i].ending) return legal[i].format;
+    endings += format("{}{}", i == 0 ? "" : i + 1 < legal.size() ? ", " : " or ", legal[i].ending);
   }
   return usage(format("--output {}: expected a name that ends in {}", path, endings));
 }
@@ -182,6 +170,15 @@ Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* 
 
 // The options that say what is printed and written.
 
+void add_file_option(std::vector<Option>& t, uint32_t scopes, FileKinds kinds, const char* more) {
+  static std::map<std::pair<bool, bool>, std::string> helps;  // tables are made once, by one thread
+  std::string& help = helps[{kinds.pictures, kinds.monitoring}];
+  help = "report:";
+  for (const FileKind& kind : file_kinds_of(kinds)) help += format(" {}", kind.ending);
+  help += ", - for stdout";
+  add_file_option(t, scopes, help.c_str(), more);
+}
+
 void add_file_option(std::vector<Option>& t, uint32_t scopes, const char* help, const char* more) {
   const Adder add{t, Group::output, scopes};
   add("o,output", kinds::repeatable(kinds::file()), help, more);
@@ -198,7 +195,7 @@ void add_output_options(std::vector<Option>& t) {
                        "what standard output holds",
                        "nccl-tests: header, columns and footer of nccl-tests 2.19, for programs "
                        "that read those. What was not measured is 0.00 there, as its header says.");
-  constexpr const char* kDrawn = "report: .json .jsonl .csv .html .svg, - for stdout";
+  constexpr FileKinds kDrawn{.pictures = true}, kMonitored{.monitoring = true};
   add_file_option(t, kProgram, kDrawn,
                   "The ending says which. With a program: .json only. A collective's .jsonl grows "
                   "line by line while it is measured; other files appear whole or not at all. .svg "
@@ -208,11 +205,11 @@ void add_output_options(std::vector<Option>& t) {
       t, kCollectives, kDrawn,
       "The ending says which. A .jsonl grows line by line while it is measured; the others appear "
       "whole or not at all. .svg draws curves over size. -o - is --json.");
-  add_file_option(t, kTimedTask, kDrawnChecks, kDrawnAndMonitored);
-  add_file_option(t, kReport, kDrawnChecks, kDrawnAndMonitored);
-  add_file_option(t, kDoctor, kCheckedFiles, kMonitoredFiles);
-  add_file_option(t, kPlan | kStatus, kUndrawnFiles, kWholeFiles);
-  add_file_option(t, kCheck, kCheckedFiles,
+  add_file_option(t, kTimedTask, kAllFiles, kDrawnAndMonitored);
+  add_file_option(t, kReport, kAllFiles, kDrawnAndMonitored);
+  add_file_option(t, kDoctor, kMonitored, kMonitoredFiles);
+  add_file_option(t, kPlan | kStatus, FileKinds{}, kWholeFiles);
+  add_file_option(t, kCheck, kMonitored,
                   "The ending says which: .xml is JUnit, .prom a textfile for Prometheus' "
                   "node_exporter. A .jsonl of --soak grows by a line for each round; other files "
                   "appear whole or not at all. -o - is --json.");

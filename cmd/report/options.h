@@ -9,10 +9,6 @@
 
 namespace collctl::cmd {
 
-// Kinds of files that not every command can write: pictures; what monitoring reads of findings.
-struct FileKinds {
-  bool pictures = false, monitoring = false;
-};
 // `spec`: of a measurement; null: of anything else.
 Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* spec,
                                        FileKinds kinds = {});
@@ -22,14 +18,13 @@ Result<Baseline> read_baseline(const std::string& file);
 Status save_baseline(const std::string& file, std::span<const BenchReport* const> reports);
 
 void add_output_options(std::vector<Option>& table);
-// -o FILE for those scopes: what kinds of files there are, and what is to be known of them.
+// -o FILE for those scopes: what kinds of files there are (in words where they differ), and what is
+// to be known of them.
+inline constexpr FileKinds kAllFiles{.pictures = true, .monitoring = true};
+void add_file_option(std::vector<Option>& table, uint32_t scopes, FileKinds kinds,
+                     const char* more);
 void add_file_option(std::vector<Option>& table, uint32_t scopes, const char* help,
                      const char* more);
-inline constexpr const char* kUndrawnFiles = "report: .json .jsonl .csv .html, - for stdout";
-inline constexpr const char* kCheckedFiles =
-    "report: .json .jsonl .csv .html .xml .prom, - for stdout";
-inline constexpr const char* kDrawnChecks =
-    "report: .json .jsonl .csv .html .svg .xml .prom, - for stdout";
 inline constexpr const char* kWholeFiles =
     "The ending says which. The file appears whole or not at all. -o - is --json.";
 inline constexpr const char* kMonitoredFiles =

@@ -18,8 +18,6 @@
 namespace collctl::cmd {
 namespace {
 
-constexpr FileKinds kWindowFiles{.pictures = true, .monitoring = true};
-
 // Refuses options that collectives take and window-test does not.
 Status check_options(const ParsedLine& line) {
   for (const auto& [name, values] : line.given) {
@@ -162,8 +160,7 @@ Result<int> window_test_command(const ParsedLine& line, Console& console) {
   COLL_ASSIGN(
       const TaskSpec task,
       or_decline(launch, settle_line(line, launch, [&](int) { return window_test_task(line); })));
-  COLL_ASSIGN(OutputOptions output,
-              or_decline(launch, interpret_output(line, nullptr, kWindowFiles)));
+  COLL_ASSIGN(OutputOptions output, or_decline(launch, interpret_output(line, nullptr, kAllFiles)));
   if (line.has("dry-run")) {
     launch.talk = console_talk(console, output.quiet);
     return dry_run(line, launch, console);
