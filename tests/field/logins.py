@@ -40,7 +40,7 @@ def ssh_agent(field, nodes):
     field.environment["SSH_AUTH_SOCK"] = socket
 
 
-@condition("ssh", "from-inside", all=True, commands=BY_SSH, unlike=("limits", "peers-unknown"))
+@condition("ssh", "from-inside", all=True, commands=BY_SSH, unlike=("limits", "peers-unknown", "alike"))
 def from_inside(field, nodes):
     """The launcher is on the first host of the list; by its own name or address it is reached without sshd."""
     field.launcher = 1

@@ -73,12 +73,12 @@ def alike(field, nodes):
         field.sshd(i, f"SetEnv COLLCTL_HOSTID={i} CUDA_VISIBLE_DEVICES=-1")
 
 
-@condition("naming", "twice", all=True, healthy=True, commands=("check", "doctor"))
+@condition("naming", "twice", all=True, healthy=True, unlike=("ipv6-only",), commands=("check", "doctor"))
 def twice(field, nodes):
     """The first host is in the list by another name, too: nobody's fault but the list's."""
     field.more = [field.address(1)]
     field.clear = (1,), f"{field.name(1)} and {field.address(1)} are one host"
-    field.at_fault = "launcher head"
+    field.at_fault = "launcher"
 
 
 @condition("naming", "other-user", all=True)
