@@ -112,7 +112,8 @@ HostGpus local_gpus() {
     if (capability == 0 || kernels.runs_on(capability)) continue;
     local.usable = 0;
     local.why_not =
-        format("this build's kernels ({}) do not run on GPU {}, of compute capability {}.{}",
+        format("this build's kernels ({}) do not run on GPU {}, of compute capability {}.{} "
+               "(./dev package builds for every kind of GPU)",
                kernels.architectures, gpu, capability / 10, capability % 10);
     break;
   }

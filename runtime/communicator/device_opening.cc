@@ -23,7 +23,9 @@ Result<transport::DevicePointer> open(int ordinal, const kernels::cuda::Launcher
                         "kernels (it has {})",
                         device->text(), device->facts().name, capability / 10, capability % 10,
                         launcher.architectures),
-                 "build collctl with this architecture in COLLCTL_CUDA_ARCHITECTURES");
+                 format("./dev package builds for every kind of GPU; cmake --preset release "
+                        "-DCOLLCTL_CUDA_ARCHITECTURES={} for this one",
+                        capability));
   // The device's context is this thread's.
   if (const int failed = launcher.prepare != nullptr ? launcher.prepare() : 0; failed != 0)
     return Error(ErrorCode::unavailable,
