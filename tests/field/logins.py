@@ -40,9 +40,9 @@ def ssh_agent(field, nodes):
     field.environment["SSH_AUTH_SOCK"] = socket
 
 
-@condition("ssh", "from-inside", all=True, commands=BY_SSH, unlike=("limits", "peers-unknown", "alike"))
+@condition("ssh", "from-inside", all=True, commands=BY_SSH, unlike=("limits", "peers-unknown", "alike", "mtu", "blackhole"))
 def from_inside(field, nodes):
-    """The launcher is on the first host of the list; by its own name or address it is reached without sshd."""
+    """The launcher is on the first host of the list; by its own name or address it is reached without sshd. (A broken way is then its own.)"""
     field.launcher = 1
     if not field.login and field.given[1] in (field.name(1), field.address(1), field.address6(1)):
         field.on(1, f"kill $(cat {field.folder}/{field.name(1)}/sshd.pid)")
