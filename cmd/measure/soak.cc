@@ -24,13 +24,14 @@ constexpr uint64_t kTold = 200;  // operations between two lines of progress
 constexpr uint64_t kSameChoices = 16;
 constexpr int kMostChannels = 8;  // of forced choices
 
-// Operations that may be part of a group: no steps that wait for one another. Of the uneven ones
-// that whose buffers do not grow with the ranks.
+constexpr uint64_t kRoom = 2;  // of a buffer, times the largest size
+
+// Operations that may be part of a group: no steps that wait for one another.
 const std::vector<BenchOp>& soak_ops() {
   static const std::vector<BenchOp> ops = [] {
     std::vector<BenchOp> some;
     for (const BenchOp& op : bench_ops())
-      if (!steps_wait(op) && (!is_uneven(op) || op == kAllToAllV)) some.push_back(op);
+      if (!steps_wait(op)) some.push_back(op);
     return some;
   }();
   return ops;
@@ -53,11 +54,7 @@ Soak::Soak(const BenchSpec& spec, Communicator& communicator, BenchOut& out)
 }
 
 Status Soak::reserve() {
-  uint64_t most = spec_.max_bytes;  // alike on all ranks, as windows must be
-  for (const BenchOp& op : soak_ops()) {
-    const SizePoint size = size_point(op, spec_.max_bytes, communicator_.size(), 1);
-    most = std::max(most, most_output(op, size.count, communicator_.size()));
-  }
+  const uint64_t most = kRoom * spec_.max_bytes;  // alike on all ranks, as windows must be
   std::shared_ptr<DeviceBlocks> blocks;
   if (communicator_.device()) {
     COLL_ASSIGN(blocks, DeviceBlocks::make(communicator_.device(), most));
@@ -66,7 +63,7 @@ Status Soak::reserve() {
     const bool window = spec_.window && i < kTogether - kNotInWindows;
     Pair& pair =
         pairs_.emplace_back(Pair{GuardedBuffer(blocks, window), GuardedBuffer(blocks, window)});
-    COLL_TRY(pair.input.reserve(spec_.max_bytes));
+    COLL_TRY(pair.input.reserve(most));
     COLL_TRY(pair.output.reserve(most));
   }
   if (!spec_.window) return {};
@@ -104,7 +101,8 @@ Soak::Drawn Soak::draw() {
   const int root = numbers_.below(communicator_.size());
   key.root = has_root(key.collective) ? root : -1;
   const uint32_t element = kernels::element_size(key.type);
-  key.size = size_point(key.collective, draw_bytes(), communicator_.size(), element);
+  key.size = fitting_size(key.collective, draw_bytes(), communicator_.size(), element,
+                          kRoom * spec_.max_bytes);
   const bool in_place = numbers_.one_in(2);
   drawn.in_place = in_place && has_in_place_form(key.collective);
   const auto shift = uint64_t(numbers_.below(17)) * element;

@@ -120,6 +120,15 @@ uint64_t most_output(const BenchOp& op, uint64_t count, int nranks) {
   return buffer_shape(op, count, {0, nranks, 0}).output;
 }
 
+SizePoint fitting_size(const BenchOp& op, uint64_t asked_bytes, int nranks, uint32_t element_bytes,
+                       uint64_t room) {
+  const SizePoint asked = size_point(op, asked_bytes, nranks, element_bytes);
+  const uint64_t each = std::max(most_input(op, 1, nranks), most_output(op, 1, nranks));
+  const uint64_t most = each == 0 ? asked.count : room / (each * element_bytes);
+  if (asked.count <= most) return asked;
+  return size_point(op, asked.bytes / asked.count * most, nranks, element_bytes);
+}
+
 double bus_factor(const BenchOp& op, int nranks) {
   const double n = nranks;
   if (is_uneven(op)) return double(uneven_totals(nranks, op.pattern).busiest) / n;

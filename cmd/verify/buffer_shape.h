@@ -37,6 +37,9 @@ BufferShape buffer_shape(const BenchOp& op, uint64_t count, const Place& place);
 // Elements of the largest input and output of any rank, and any root.
 uint64_t most_input(const BenchOp& op, uint64_t count, int nranks);
 uint64_t most_output(const BenchOp& op, uint64_t count, int nranks);
+// As size_point, but with blocks so small that no rank's buffer has more than `room` bytes.
+SizePoint fitting_size(const BenchOp& op, uint64_t asked_bytes, int nranks, uint32_t element_bytes,
+                       uint64_t room);
 
 // busbw = algbw x factor. Source: nccl-tests (what each link must carry at least); of uneven
 // exchanges what the busiest rank must send or take.

@@ -225,4 +225,22 @@ TEST_CASE("patterns: sizes, factors, and which numbers of ranks", "[bench]") {
   CHECK(check_ranks(kAllToAllV, 7));
 }
 
+TEST_CASE("a size that fits keeps every rank's buffers within the room", "[bench]") {
+  for (const BenchOp& op : bench_ops())
+    for (const int n : {1, 2, 4, 64})
+      for (const uint64_t asked : {uint64_t(0), uint64_t(64), uint64_t(1 << 20)}) {
+        const uint64_t room = 2 << 20;
+        const SizePoint fits = fitting_size(op, asked, n, 4, room);
+        INFO(name_of(op) << " of " << n << " ranks, " << asked << " bytes");
+        CHECK(4 * most_input(op, fits.count, n) <= room);
+        CHECK(4 * most_output(op, fits.count, n) <= room);
+        const SizePoint plain = size_point(op, asked, n, 4);
+        CHECK(fits.count <= plain.count);
+        if (!is_uneven(op)) CHECK(fits.count == plain.count);
+      }
+  // 64 ranks send rank 0 half of 64 blocks each: 2048 blocks, in place of 64.
+  CHECK(fitting_size(kHotExpert, 1 << 20, 64, 4, 2 << 20).count == 256);
+  CHECK(fitting_size(kHotExpert, 1 << 20, 64, 4, 2 << 20).bytes == 65536);
+}
+
 }  // namespace verify_bench_op_tests
