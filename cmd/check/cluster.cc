@@ -1,5 +1,4 @@
-// The suites of all hosts together: collectives, and the traffic of inference and experts, over
-// those that are still fit.
+// The suite of all hosts together: collectives over those that are still fit.
 #include <algorithm>
 
 #include "base/format.h"
@@ -261,56 +260,6 @@ class Measured {
   bool far_below_ = false, slow_ = false;
 };
 
-// Those of the fit hosts that reach each other; of the rest it is told. Errors: incomplete.
-Result<std::vector<Host>> partners_of(CheckRun& run, const char* suite) {
-  const std::vector<Host> fit = run.fit();
-  std::vector<Host> hosts = connected(run, fit);
-  for (const Host& host : fit) {
-    if (std::find(hosts.begin(), hosts.end(), host) != hosts.end()) continue;
-    Finding finding{.name = format("{}/hosts", suite)};
-    finding.at.kind = SubjectKind::host;
-    finding.at.host = host;
-    finding.leave_out(format("{} took no part: a link of it is broken", host));
-    run.findings.push_back(std::move(finding));
-  }
-  if (hosts.size() < 2)
-    return Error(ErrorCode::incomplete, "fewer than two hosts are left that reach each other");
-  return hosts;
-}
-
-// The slowest of those that are far below what is expected.
-Result<std::optional<BenchReport>> measure_all(CheckRun& run, const char* suite,
-                                               const std::vector<Host>& hosts,
-                                               const std::vector<BenchSpec>& specs) {
-  WrongData wrong(suite, hosts);
-  for (const Host& host : hosts) run.tally.plan(host, specs.size(), "collectives");
-  std::optional<BenchReport> slowest;
-  for (const BenchSpec& spec : specs) {
-    Measured measured(run, suite, hosts, spec);
-    COLL_TRY(measured.judge(wrong));
-    if (measured.slow() &&
-        (!slowest || share_of(run.measured.back().rows.back()) < share_of(slowest->rows.back())))
-      slowest = run.measured.back();
-  }
-  wrong.conclude(run);
-  return slowest;
-}
-
-// Sizes as their users have them: 1 to 4096 tokens of 7 KiB a rank to experts and back, and blocks
-// of a cache of 64 KiB to 16 MiB from one to the next, from all to one and from one to all.
-struct Traffic {
-  BenchOp op;
-  uint64_t least, most;
-};
-constexpr Traffic kTraffic[] = {
-    {kDispatch, 7 << 10, 28 << 20},
-    {kCombine, 7 << 10, 28 << 20},
-    {kHotExpert, 7 << 10, 28 << 20},
-    {kernels::Collective::send_recv, 64 << 10, 16 << 20},
-    {kernels::Collective::gather, 64 << 10, 16 << 20},
-    {kernels::Collective::scatter, 64 << 10, 16 << 20},
-};
-
 }  // namespace
 
 Result<std::optional<Error>> measure_on(CheckRun& run, const std::vector<Host>& hosts,
@@ -330,6 +279,39 @@ Result<std::optional<Error>> measure_on(CheckRun& run, const std::vector<Host>& 
   return outcome.error;
 }
 
+Result<std::vector<Host>> partners_of(CheckRun& run, const char* suite) {
+  const std::vector<Host> fit = run.fit();
+  std::vector<Host> hosts = connected(run, fit);
+  for (const Host& host : fit) {
+    if (std::find(hosts.begin(), hosts.end(), host) != hosts.end()) continue;
+    Finding finding{.name = format("{}/hosts", suite)};
+    finding.at.kind = SubjectKind::host;
+    finding.at.host = host;
+    finding.leave_out(format("{} took no part: a link of it is broken", host));
+    run.findings.push_back(std::move(finding));
+  }
+  if (hosts.size() < 2)
+    return Error(ErrorCode::incomplete, "fewer than two hosts are left that reach each other");
+  return hosts;
+}
+
+Result<std::optional<BenchReport>> measure_all(CheckRun& run, const char* suite,
+                                               const std::vector<Host>& hosts,
+                                               const std::vector<BenchSpec>& specs) {
+  WrongData wrong(suite, hosts);
+  for (const Host& host : hosts) run.tally.plan(host, specs.size(), "collectives");
+  std::optional<BenchReport> slowest;
+  for (const BenchSpec& spec : specs) {
+    Measured measured(run, suite, hosts, spec);
+    COLL_TRY(measured.judge(wrong));
+    if (measured.slow() &&
+        (!slowest || share_of(run.measured.back().rows.back()) < share_of(slowest->rows.back())))
+      slowest = run.measured.back();
+  }
+  wrong.conclude(run);
+  return slowest;
+}
+
 Status check_cluster(CheckRun& run) {
   std::vector<BenchSpec> specs;
   for (const kernels::Collective collective : check_collectives(run.options.level))
@@ -338,22 +320,6 @@ Status check_cluster(CheckRun& run) {
   COLL_ASSIGN(const auto slowest, measure_all(run, "cluster", hosts, specs));
   // Figures that busy hosts have spoilt are measured again first.
   return slowest && run.busy.empty() ? find_slow_hosts(run, hosts, *slowest) : Status();
-}
-
-Status check_traffic(CheckRun& run) {
-  std::vector<BenchSpec> specs;
-  for (const Traffic& traffic : kTraffic) {
-    BenchSpec& spec = specs.emplace_back(cluster_spec(run.options, traffic.op));
-    spec.plateau = false;
-    // Its own, unless others were asked for.
-    if (run.line.has("max-bytes") || run.line.has("min-bytes")) continue;
-    spec.min_bytes = traffic.least;
-    spec.max_bytes = traffic.most;
-    spec.step_factor = 4;
-  }
-  COLL_ASSIGN(const std::vector<Host> hosts, partners_of(run, "traffic"));
-  COLL_TRY(measure_all(run, "traffic", hosts, specs));
-  return {};
 }
 
 }  // namespace collctl::cmd

@@ -33,6 +33,8 @@ constexpr FigureRow kFigures[] = {
     {"gpus/latency", "slowest loads between GPUs", "what is usual of alike pairs"},
     {"node/allreduce", "all-reduce inside a host", "the median of alike hosts", true},
     {"traffic/moe-dispatch", "tokens to experts over all hosts", "nothing", true},
+    {"traffic/moe-dispatch of 1 token", "a token to experts", "nothing"},
+    {"traffic/moe-combine of 1 token", "and back", "nothing"},
 };
 
 struct SeenFigure {
