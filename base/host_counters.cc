@@ -131,6 +131,15 @@ class Reading {
     }
   }
 
+  // Memory controllers of the host (EDAC): errors of their modules that were corrected, or not.
+  void memory() {
+    const fs::path all = root_ + "/sys/devices/system/edac/mc";
+    for (const std::string& name : names_in(all))
+      if (name.starts_with("mc"))
+        for (const char* counter : {"ce_count", "ue_count"})
+          file(CounterOf::host, name, counter, all / name / counter);
+  }
+
   void log(uint64_t from) {
     const base::Fd fd(
         ::open((root_ + "/dev/kmsg").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
@@ -234,6 +243,7 @@ DeviceCounters device_counters(uint64_t log_from, const std::string& root) {
   reading.interfaces();
   reading.aer();
   reading.tcp();
+  reading.memory();
   reading.log(log_from);
   read_gpu_counters(counters);
   return counters;

@@ -18,7 +18,7 @@ const char* counter_kind_word(CounterOf kind);
 
 struct DeviceCounter {
   CounterOf kind = CounterOf::host;
-  std::string device;  // "0000:3b:00.0", "mlx5_0 port 1", "eth0"; of the host itself "tcp"
+  std::string device;  // "0000:3b:00.0", "mlx5_0 port 1", "eth0"; of the host "tcp", "mc0"
   std::string name;    // as the kernel calls it ("symbol_error"), else as below
   uint64_t value = 0;
   bool operator==(const DeviceCounter&) const = default;

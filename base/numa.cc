@@ -31,15 +31,23 @@ int node_of_page(const void* page) {
   return said ? node : -1;
 }
 
-bool run_on_node(int node) {
-  cpu_set_t allowed, wanted;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;
+bool stay_on(std::span<const int> processors) {
+  cpu_set_t wanted;
   CPU_ZERO(&wanted);
+  for (const int id : processors)
+    if (id >= 0 && id < CPU_SETSIZE) CPU_SET(id, &wanted);
+  return CPU_COUNT(&wanted) > 0 && ::sched_setaffinity(0, sizeof wanted, &wanted) == 0;
+}
+
+bool run_on_node(int node) {
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;
+  std::vector<int> wanted;
   for (const NumaDomain& domain : host_processors().nodes)
     if (domain.id == node)
       for (const int id : domain.processors)
-        if (id < CPU_SETSIZE && CPU_ISSET(id, &allowed)) CPU_SET(id, &wanted);
-  return CPU_COUNT(&wanted) > 0 && ::sched_setaffinity(0, sizeof wanted, &wanted) == 0;
+        if (id < CPU_SETSIZE && CPU_ISSET(id, &allowed)) wanted.push_back(id);
+  return stay_on(wanted);
 }
 
 }  // namespace collctl::base

@@ -1,6 +1,7 @@
 // NUMA placement of memory and threads. Threads: what places affects the
 // calling thread.
 #pragma once
+#include <span>
 #include <string>
 
 namespace collctl::base {
@@ -27,6 +28,8 @@ class PreferredNode {
 // containers).
 int node_of_page(const void* page);
 
+// Binds the thread to these processors; false when the kernel does not let it.
+bool stay_on(std::span<const int> processors);
 // Binds the thread to those of the node's processors that it may use; false when there
 // are none.
 bool run_on_node(int node);

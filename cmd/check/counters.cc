@@ -41,6 +41,8 @@ constexpr const char* kPower =
     "look at the power limit (nvidia-smi -q -d POWER) and the power supplies";
 constexpr const char* kLinkErrors =
     "many on one GPU: look at nvidia-smi nvlink -e and at the NVSwitches' logs";
+constexpr const char* kDimm =
+    "find the module (edac-util -v, ipmitool sel list), reseat it or have it exchanged";
 constexpr const char* kXid = "xid ";
 // THE table of counters; the first row that fits holds, what has none is not told.
 constexpr CounterRule kRules[] = {
@@ -94,6 +96,8 @@ constexpr CounterRule kRules[] = {
     {CounterOf::pci, "aer_correctable", false, 1, "errors of its PCIe link were corrected", kSlot},
     {CounterOf::pci, "aer_", true, 1, "its PCIe link had errors", kSlot},
     {CounterOf::host, "InErrs", false, 1, "TCP segments arrived damaged", kCable},
+    {CounterOf::host, "ce_count", false, 1, "errors of its memory were corrected", kDimm},
+    {CounterOf::host, "ue_count", true, 1, "errors of its memory could not be corrected", kDimm},
 };
 
 // A counter's finding in words: by its rule, or the Xid that it counts.
@@ -244,6 +248,25 @@ Result<std::map<Host, HostCounters>> ask_counters(const LaunchOptions& launch,
   return hosts;
 }
 
+std::optional<Finding> growth_finding(const Host& host, const base::DeviceCounter& counter,
+                                      uint64_t growth) {
+  const CounterRule* const rule = rule_of(counter);
+  if (rule == nullptr || growth < rule->least) return std::nullopt;
+  Finding finding{.name = format("counters/{}", counter.name),
+                  .at = {.kind = subject_of(counter.kind), .host = host, .device = counter.device},
+                  .status = FindingStatus::warn};
+  finding.measured = std::to_string(growth);
+  finding.expected = "0";
+  finding.unit = counter.name.ends_with("_ns") ? "ns" : "";
+  finding.basis = "growth during the check";
+  const Told said = growth_told(*rule, counter);
+  finding.message = format("{}: {}: {} during the check ({}: {})", host, plain(counter.device),
+                           said.meaning, plain(counter.name), grown(counter, growth));
+  finding.remedy = said.remedy;
+  if (said.fault) finding.fail(ErrorCode::failed, finding.message, said.remedy);
+  return finding;
+}
+
 std::vector<Finding> counter_findings(const Host& host, const base::DeviceCounters& before,
                                       const base::DeviceCounters& after) {
   std::vector<Finding> findings;
@@ -277,20 +300,7 @@ std::vector<Finding> counter_findings(const Host& host, const base::DeviceCounte
       continue;
     }
     line.finding = findings.size();
-    Finding finding{
-        .name = format("counters/{}", counter.name),
-        .at = {.kind = subject_of(counter.kind), .host = host, .device = counter.device},
-        .status = FindingStatus::warn};
-    finding.measured = std::to_string(growth);
-    finding.expected = "0";
-    finding.unit = counter.name.ends_with("_ns") ? "ns" : "";
-    finding.basis = "growth during the check";
-    const Told said = growth_told(*rule, counter);
-    finding.message = format("{}: {}: {} during the check ({}: {})", host, plain(counter.device),
-                             said.meaning, plain(counter.name), grown(counter, growth));
-    finding.remedy = said.remedy;
-    if (said.fault) finding.fail(ErrorCode::failed, finding.message, said.remedy);
-    findings.push_back(std::move(finding));
+    findings.push_back(*growth_finding(host, counter, growth));
   }
   add_states(host, after, findings);
   add_retransmissions(host, before, after, findings);

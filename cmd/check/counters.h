@@ -27,6 +27,9 @@ struct HostCounters {
 Result<std::map<Host, HostCounters>> ask_counters(const LaunchOptions& launch,
                                                   const std::map<Host, HostCounters>& before);
 
+// Of a counter that grew by so much; none: that is not told.
+std::optional<Finding> growth_finding(const Host& host, const base::DeviceCounter& counter,
+                                      uint64_t growth);
 // A finding for each value that grew, or is bad however long it has been so; and one that says
 // how much was looked at.
 std::vector<Finding> counter_findings(const Host& host, const base::DeviceCounters& before,

@@ -38,8 +38,12 @@ TEST_CASE("Counters of ports, interfaces, PCI devices and TCP", "[host_counters]
   tree.file("proc/net/snmp",
             "Ip: Forwarding DefaultTTL\nIp: 1 64\n"
             "Tcp: RtoMin OutSegs RetransSegs InErrs\nTcp: 200 1000 12 0\n");
+  tree.file("sys/devices/system/edac/mc/mc1/ce_count", "6\n");
+  tree.file("sys/devices/system/edac/mc/mc1/ue_count", "0\n");
+  tree.file("sys/devices/system/edac/mc/power/ce_count", "9\n");
   const DeviceCounters read = device_counters(0, tree.text());
   CHECK(value(read, "mlx5_0 port 1", "symbol_error") == 3);
+  CHECK(value(read, "mc1", "ce_count") == 6);
   CHECK(value(read, "mlx5_0 port 1", "out_of_sequence") == 7);
   CHECK(value(read, "eth0", "rx_crc_errors") == ~uint64_t{0});
   CHECK(value(read, "eth0", "carrier_down_count") == 2);
@@ -47,7 +51,7 @@ TEST_CASE("Counters of ports, interfaces, PCI devices and TCP", "[host_counters]
   CHECK(value(read, "tcp", "RetransSegs") == 12);
   size_t here = 0;
   for (const DeviceCounter& counter : read.counters) here += counter.kind != CounterOf::gpu;
-  CHECK(here == 8);  // and BadDLLP, OutSegs: what is 0, no error or of lo is not there
+  CHECK(here == 9);  // and BadDLLP, OutSegs: what is 0, no error or of lo is not there
   CHECK(read.looked_at >= 12);
   CHECK(read.log_missing.find("/dev/kmsg") == 0);
 
