@@ -2,10 +2,12 @@
 
 #include <charconv>
 
+#include "base/clock.h"
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_devices.h"
 #include "base/host_facts.h"
+#include "cmd/burn/error_watch.h"
 #include "cmd/cli/option_rows.h"
 #include "cmd/job/one_rank.h"
 #include "kernels/cuda/launcher/launcher.h"
@@ -54,34 +56,40 @@ Status run_burn(const TaskContext& context) {
   COLL_ASSIGN(const BurnFaultSpec fault,
               parse_burn_fault(base::knob_text(base::KnobId::burn_fault), base::host_name()));
   const auto* launcher = context.spec.settings.launcher;
+  ErrorWatch watch;
+  const int64_t began = now_ns();
   const BurnRun run{.spec = spec,
                     .fault = fault,
                     .until = Deadline::after_seconds(spec.seconds),
                     .launcher = launcher != nullptr ? launcher : &kernels::cuda::launcher(),
-                    .progress = [&](const std::string& text) { context.sink.progress(text); }};
+                    .progress = [&](const std::string& text) { context.sink.progress(text); },
+                    .look = [&] { watch.look(base::seconds_since(began)); }};
   BurnReport report{.host = base::host_name(), .seconds = spec.seconds, .devices = {}};
   const bool on_gpus = !spec.cores && (!base::nvidia_gpus_here().empty() ||
                                        context.spec.settings.launcher != nullptr);
-  COLL_ASSIGN(report.devices, on_gpus ? burn_gpus(run) : burn_cores(run));
+  COLL_ASSIGN(report.devices, on_gpus ? burn_gpus_and_cores(run) : burn_cores(run));
+  watch.look(base::seconds_since(began), true);
+  watch.give(report.devices);
   COLL_TRY(context.sink.record(burn_json(report)));
   context.sink.phase(context.rank, "finish");
   return {};
 }
 
 Command burn_row(uint32_t own) {
-  return {.name = "burn-test",
-          .kind = CommandKind::task,
-          .arguments = "[-H HOST] [--burn-for TIME] [--json]",
-          .scopes = kTask | own,
-          .summary = "load on a host's GPUs or cores, every bit of the results looked at",
-          .description =
-              "One rank multiplies matrices on all GPUs of the host (without GPUs: fills the "
-              "vector units of its cores), writes and reads their memory, and compares every "
-              "result bit by bit with the earlier ones and with those of the other devices. "
-              "Clocks and power settings are never changed.",
-          .examples = {{"collctl burn-test --burn-for 5m", "this host"}},
-          .hidden = true,
-          .run = burn_command};
+  return {
+      .name = "burn-test",
+      .kind = CommandKind::task,
+      .arguments = "[-H HOST] [--burn-for TIME] [--json]",
+      .scopes = kTask | own,
+      .summary = "load on a host's GPUs or cores, every bit of the results looked at",
+      .description =
+          "One rank multiplies matrices on all GPUs of the host, fills the vector units of "
+          "cores (beside GPUs of half of them), writes and reads their memory, and compares every "
+          "result bit by bit with the earlier ones and with those of the other devices. "
+          "Clocks and power settings are never changed.",
+      .examples = {{"collctl burn-test --burn-for 5m", "this host"}},
+      .hidden = true,
+      .run = burn_command};
 }
 
 void add_burn_options(std::vector<Option>& t, uint32_t own) {

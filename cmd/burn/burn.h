@@ -1,9 +1,10 @@
 // `burn-test`: load on everything in a host that computes, for so long, and every bit of what it
 // computes looked at. On hosts with GPUs: products on tensor cores and in all precisions, and all
-// of the memory that is free, on all GPUs at once; on others: vector units of all cores, and
-// memory. A product is held against itself in earlier rounds, against the host's own arithmetic,
-// and, by whoever has several reports, against that of others of its model. Clocks and power
-// settings are read and never changed. One rank on each host. Part of `check`; hidden otherwise.
+// of the memory that is free, on all GPUs at once, and beside them vector units of cores that drive
+// none, and memory of the host; on others: of all cores. A product is held against itself in
+// earlier rounds, against the host's own arithmetic, and, by whoever has several reports, against
+// that of others of its model. Clocks and power settings are read and never changed. One rank on
+// each host. Part of `check`; hidden otherwise.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/processors.h"
 #include "cmd/cli/parse.h"
 #include "cmd/measure/task.h"
 #include "cmd/text/console.h"
@@ -39,6 +41,17 @@ class BurnCurve {
 // `into` stands for `weight` samples already.
 void merge_sample(BurnSample& into, const BurnSample& next, size_t weight);
 
+// A counter of errors that grew, as base/host_counters.h names it ("ecc_corrected", "xid 79",
+// "pcie_replays", "aer_correctable BadTLP"): in the seconds before.
+struct BurnEvent {
+  double at_s = 0;
+  std::string what;
+  uint64_t more = 0;
+};
+// Bounded: where the list is full the last event of the same name grows.
+inline constexpr size_t kMostBurnEvents = 256;
+void add_event(std::vector<BurnEvent>& events, const BurnEvent& event);
+
 // Words that were not what they should have been: the first, and how many of all rounds.
 struct BurnWrong {
   std::string what;     // "bf16", "fp8", "fp32", "fp64", "memory", "core"
@@ -47,6 +60,8 @@ struct BurnWrong {
   std::string place;    // "row 5, column 9", "byte 0x1000"
   uint64_t expected = 0, found = 0, count = 0;
 };
+// The device that stands for all cores and the memory of a host.
+inline constexpr const char* kBurnHost = "host";
 // One kind of product on one device.
 struct BurnWork {
   std::string what;
@@ -55,7 +70,7 @@ struct BurnWork {
   std::vector<uint64_t> bands = {};  // a hash of each part of the result; of those that are alike
 };
 struct BurnDevice {
-  std::string device;  // "0000:4b:00.0", "core 3", "host"
+  std::string device;  // "0000:4b:00.0", "core 3", kBurnHost
   std::string model;
   bool gpu = false;
   std::string why_not;  // it was not burnt, or not to the end; empty: it was
@@ -65,6 +80,7 @@ struct BurnDevice {
   std::vector<BurnWork> works;
   std::vector<BurnWrong> wrong;
   std::vector<BurnSample> samples;
+  std::vector<BurnEvent> events = {};
 };
 void fields(base::Record& io, BurnDevice& device);
 struct BurnReport {
@@ -110,6 +126,16 @@ struct BurnFaultSpec {
 };
 Result<BurnFaultSpec> parse_burn_fault(const std::string& text, const std::string& host);
 
+// Cores of a host with GPUs. Both empty: there are too few to burn any.
+struct CoreShare {
+  std::vector<int> drivers;  // that threads of GPUs run on: one for each, whole, and one more
+  std::vector<int> burn;     // at most half
+};
+// `allowed`: cores that this process may use, of which `most` at the same time (a quota);
+// `gpu_nodes`: NUMA nodes of the GPUs by the kernel's numbers, -1: not known. Pure.
+CoreShare share_cores(const std::vector<int>& allowed, const base::Processors& processors,
+                      const std::vector<int>& gpu_nodes, size_t most);
+
 struct BurnRun {
   BurnSpec spec;
   BurnFaultSpec fault;
@@ -120,11 +146,17 @@ struct BurnRun {
   double type_seconds = 0.2;
   const kernels::cuda::Launcher* launcher = nullptr;
   std::function<void(const std::string&)> progress = {};
+  std::function<void()> look = {};  // called by whoever samples, about once a second
+  std::vector<int> drivers = {};    // cores of GPUs' threads; empty: any
+  std::vector<int> cores = {};      // that burn; empty: all
+  double memory_share = 0.75;       // of the host's memory that is available
 };
 // Each on its own threads, which it joins; samples are taken by the caller's. Errors: unavailable,
 // for GPUs that are here and cannot be used at all; of one GPU: its why_not.
 Result<std::vector<BurnDevice>> burn_gpus(const BurnRun& run);
 Result<std::vector<BurnDevice>> burn_cores(const BurnRun& run);
+// GPUs, and beside them cores as share_cores() says; the errors are those of burn_gpus.
+Result<std::vector<BurnDevice>> burn_gpus_and_cores(const BurnRun& run);
 
 extern const RankTask kBurnTask;
 Result<int> burn_command(const ParsedLine& line, Console& console);

@@ -1,7 +1,5 @@
 // Cores of this host: chains in their vector units, whose bits are the same in every round and on
 // every core, and patterns in a share of memory each.
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -14,6 +12,7 @@
 #include "base/host_facts.h"
 #include "base/host_heat.h"
 #include "base/host_limits.h"
+#include "base/numa.h"
 #include "base/processors.h"
 #include "base/wait.h"
 #include "cmd/burn/burn.h"
@@ -27,7 +26,6 @@ namespace {
 constexpr uint64_t kCoreSteps = 50'000;          // of a block of chains: a millisecond
 constexpr int kCoreBlocks = 8;                   // in a round
 constexpr uint64_t kCorePieceWords = 4u << 18;   // of memory in a round: 4 MiB
-constexpr double kCoresMemory = 0.75;            // of what is available
 constexpr uint64_t kLeastCoreShare = 64u << 10;  // of a core
 constexpr double kCoreSampleSeconds = 1, kCoreNapSeconds = 0.05;
 
@@ -42,14 +40,6 @@ uint64_t core_hash(const kernels::CoreBurn& burn) {
   return hash;
 }
 
-bool stay_on_core(int core) {
-  cpu_set_t wanted;
-  if (core >= CPU_SETSIZE) return false;
-  CPU_ZERO(&wanted);
-  CPU_SET(core, &wanted);
-  return ::sched_setaffinity(0, sizeof wanted, &wanted) == 0;
-}
-
 class CoreBurner {
  public:
   CoreBurner(int core, uint64_t bytes, const BurnFaultSpec& fault) : core_(core), fault_(fault) {
@@ -59,7 +49,7 @@ class CoreBurner {
   }
 
   void run(Deadline until) {
-    if (!stay_on_core(core_)) out_.device = format("thread {}", core_);
+    if (!base::stay_on({&core_, 1})) out_.device = format("thread {}", core_);
     memory_.reset(new (std::nothrow) uint32_t[words_]);
     if (memory_ == nullptr) {
       out_.why_not = format("no memory of {} bytes", words_ * sizeof(uint32_t));
@@ -155,11 +145,11 @@ class CoreBurner {
 }  // namespace
 
 Result<std::vector<BurnDevice>> burn_cores(const BurnRun& run) {
-  std::vector<int> cores = base::affinity_cores();
+  std::vector<int> cores = run.cores.empty() ? base::affinity_cores() : run.cores;
   // A quota that is less than the cores: more threads would only wait for each other.
   if (const auto most = size_t(base::usable_cores()); cores.size() > most) cores.resize(most);
   const uint64_t available = base::available_memory();
-  uint64_t all = uint64_t(double(available) * kCoresMemory);
+  uint64_t all = uint64_t(double(available) * run.memory_share);
   if (run.spec.most_memory > 0) all = std::min(all, run.spec.most_memory);
   const uint64_t share = std::max(all / cores.size() / 4096 * 4096, kLeastCoreShare);
   std::vector<CoreBurner> burners;
@@ -172,7 +162,7 @@ Result<std::vector<BurnDevice>> burn_cores(const BurnRun& run) {
       ++over;
     });
   BurnDevice host;
-  host.device = "host";
+  host.device = kBurnHost;
   host.model = base::host_processors().model.name;
   BurnCurve curve;
   const int64_t began = now_ns();
@@ -182,6 +172,7 @@ Result<std::vector<BurnDevice>> burn_cores(const BurnRun& run) {
       curve.add({.at_s = base::seconds_since(began),
                  .clock_MHz = heat.clock_MHz,
                  .temperature_C = heat.temperature_C});
+    if (run.look) run.look();
     const auto next = Deadline::after_seconds(kCoreSampleSeconds);
     while (over < threads.size() && !next.passed())
       base::sleep_until(Deadline::after_seconds(kCoreNapSeconds).earlier(next));

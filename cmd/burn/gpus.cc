@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/format.h"
+#include "base/numa.h"
 #include "base/wait.h"
 #include "cmd/burn/burn.h"
 #include "cmd/burn/gpu_heat.h"
@@ -396,6 +397,7 @@ Result<std::vector<BurnDevice>> burn_gpus(const BurnRun& run) {
                            facts.compute_capability / 10, facts.compute_capability % 10);
     else
       threads.emplace_back([&run, &out, &over, ordinal, opened = *device] {
+        if (!run.drivers.empty()) base::stay_on(run.drivers);
         burn_gpu(run, ordinal, opened, out);
         ++over;
       });
@@ -408,6 +410,7 @@ Result<std::vector<BurnDevice>> burn_gpus(const BurnRun& run) {
       BurnSample sample{.at_s = base::seconds_since(began)};
       if (heat.read(devices[i].device, sample)) curves[i].add(sample);
     }
+    if (run.look) run.look();
     const auto next = Deadline::after_seconds(kGpuSampleSeconds);
     while (over < threads.size() && !next.passed())
       base::sleep_until(Deadline::after_seconds(kGpuNapSeconds).earlier(next));

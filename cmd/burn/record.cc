@@ -30,6 +30,12 @@ static void fields(Record& io, BurnSample& sample) {
   if (io.has("throttled", sample.throttled != 0)) io.field("throttled", sample.throttled);
 }
 
+static void fields(Record& io, BurnEvent& event) {
+  io.field("at_s", event.at_s, 0, 1e9);
+  io.field("what", event.what, 256);
+  io.field("more", event.more);
+}
+
 static void fields(Record& io, BurnWrong& wrong) {
   io.field("what", wrong.what, 64);
   io.field("against", wrong.against, 64);
@@ -61,6 +67,7 @@ void fields(Record& io, BurnDevice& device) {
   io.field("works", device.works, kMostWorks);
   io.field("wrong", device.wrong, kMostWrong);
   io.field("samples", device.samples, 2 * BurnCurve::kMost);
+  io.unless_empty("events", device.events, 4 * kMostBurnEvents);
 }
 
 static void fields(Record& io, BurnReport& report) {
@@ -126,6 +133,8 @@ std::string burn_text(const BurnReport& report) {
     BurnSample all;
     for (const BurnSample& sample : device.samples) merge_sample(all, sample, 1);
     if (all.temperature_C > 0) text += format(", up to {:.0f} C", all.temperature_C);
+    for (const BurnEvent& event : device.events)
+      text += format(", {}: {} more at {:.0f} s", event.what, event.more, event.at_s);
     text += device.why_not.empty() ? "\n" : format(": not burnt: {}\n", device.why_not);
     for (const BurnWrong& wrong : device.wrong)
       text += format("  WRONG DATA: {}\n", wrong_text(wrong));
@@ -141,6 +150,15 @@ void merge_sample(BurnSample& into, const BurnSample& next, size_t weight) {
   into.temperature_C = std::max(into.temperature_C, next.temperature_C);
   into.memory_C = std::max(into.memory_C, next.memory_C);
   into.throttled |= next.throttled;
+}
+
+void add_event(std::vector<BurnEvent>& events, const BurnEvent& event) {
+  const auto same = std::find_if(events.rbegin(), events.rend(),
+                                 [&](const BurnEvent& one) { return one.what == event.what; });
+  if (events.size() >= kMostBurnEvents && same != events.rend())
+    same->more += event.more;
+  else if (events.size() < 2 * kMostBurnEvents)
+    events.push_back(event);
 }
 
 void BurnCurve::add(const BurnSample& sample) {

@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "cmd/check/burn.h"
+#include "cmd/check/counters.h"
 #include "cmd/measure/gpu_clocks.h"
 #include "cmd/measure/timing.h"
 #include "cmd/text/sizes.h"
@@ -74,6 +75,7 @@ class BurnJudge {
       for (const BurnWrong& wrong : burnt.device.wrong) judge_wrong(burnt, wrong);
       judge_whole(burnt);
       judge_heat(burnt);
+      judge_errors(burnt);
     }
     judge_votes();
     judge_speeds();
@@ -111,6 +113,13 @@ class BurnJudge {
     if (!device.gpu && !is_core(device) && device.why_not.empty()) return;
     Finding whole = finding(burnt, "whole");
     const std::string name = name_of(burnt);
+    if (device.device == kBurnHost) {
+      whole.name = "burn/cores";
+      whole.status = FindingStatus::warn;
+      whole.message = format("{}: not burnt beside the GPUs: {}", burnt.host, device.why_not);
+      found_.findings.push_back(std::move(whole));
+      return;
+    }
     if (device.code == ErrorCode::lost || device.code == ErrorCode::deadline) {
       whole.fail(device.code,
                  format("{}: it stopped in round {}: {}", name, device.rounds, device.why_not),
@@ -144,6 +153,24 @@ class BurnJudge {
                 kBrake);
     if (heat.status == FindingStatus::fail) accuse(burnt, heat);
     found_.findings.push_back(std::move(heat));
+  }
+
+  // What its counters say of it, as the suite `counters` tells it of all devices.
+  void judge_errors(const BurntDevice& burnt) {
+    std::map<std::string, uint64_t> sums;
+    for (const BurnEvent& event : burnt.device.events) sums[event.what] += event.more;
+    for (const auto& [what, more] : sums) {
+      const auto kind = !burnt.device.gpu          ? base::CounterOf::host
+                        : what.starts_with("aer_") ? base::CounterOf::pci
+                                                   : base::CounterOf::gpu;
+      auto told = growth_finding(burnt.host, {kind, burnt.device.device, what, 0}, more);
+      if (!told) continue;
+      told->name = "burn/" + what;
+      told->basis = "growth during the burn-in";
+      told->at = subject_of(burnt);
+      if (told->status == FindingStatus::fail) accuse(burnt, *told);
+      found_.findings.push_back(std::move(*told));
+    }
   }
 
   // Results of a model beside each other; the odd ones have wrong bits in every round.
@@ -256,11 +283,16 @@ void add_burnt(std::vector<BurntDevice>& all, const Host& host, const BurnReport
     if (fresh) {
       known = all.insert(all.end(), {host, device});
       known->device.samples.clear();
+      known->device.events.clear();
     }
     BurnDevice& to = known->device;
     for (BurnSample sample : device.samples) {
       sample.at_s += since_s;
       to.samples.push_back(sample);
+    }
+    for (BurnEvent event : device.events) {
+      event.at_s += since_s;
+      add_event(to.events, event);
     }
     if (fresh) continue;
     for (BurnWrong wrong : device.wrong) {

@@ -28,20 +28,40 @@ ChartCurve curve_of(const BurntDevice& burnt, size_t colour, double BurnSample::
   return curve;
 }
 
+// Times in which something slowed it down, and the moments in which errors were counted.
+ChartLane lane_of(const BurntDevice& burnt, size_t colour) {
+  ChartLane lane{.name = format("{} {}", burnt.host, burnt.device.device), .colour = colour};
+  const auto& samples = burnt.device.samples;
+  for (size_t i = 0; i < samples.size();) {
+    size_t end = i + 1;
+    while (end < samples.size() && samples[end].throttled == samples[i].throttled) ++end;
+    if (samples[i].throttled != 0)
+      lane.spans.push_back({samples[i].at_s, samples[std::min(end, samples.size() - 1)].at_s,
+                            "throttled: " + throttle_words(samples[i].throttled)});
+    i = end;
+  }
+  for (const BurnEvent& event : burnt.device.events)
+    lane.ticks.push_back(
+        {event.at_s, format("{}: {} more at {:.4g} s", event.what, event.more, event.at_s), true});
+  return lane;
+}
+
 }  // namespace
 
 std::string burn_svg(const std::vector<BurntDevice>& burnt) {
   std::vector<const BurntDevice*> devices;
   double seconds = 0;
   for (const BurntDevice& one : burnt) {
-    if (one.device.samples.empty()) continue;
+    if (one.device.samples.empty() && one.device.events.empty()) continue;
     devices.push_back(&one);
-    seconds = std::max(seconds, one.device.samples.back().at_s);
+    if (!one.device.samples.empty()) seconds = std::max(seconds, one.device.samples.back().at_s);
+    for (const BurnEvent& event : one.device.events) seconds = std::max(seconds, event.at_s);
   }
   if (devices.empty() || seconds <= 0) return "";
   // Those with faults first, then as they come.
-  std::stable_partition(devices.begin(), devices.end(),
-                        [](const BurntDevice* one) { return !one->device.wrong.empty(); });
+  std::stable_partition(devices.begin(), devices.end(), [](const BurntDevice* one) {
+    return !one->device.wrong.empty() || !one->device.events.empty();
+  });
   const size_t all = devices.size();
   if (all > kMostBurnCurves) devices.resize(kMostBurnCurves);
   Chart chart{.title = all == devices.size()
@@ -54,6 +74,10 @@ std::string burn_svg(const std::vector<BurntDevice>& burnt) {
     for (size_t d = 0; d < devices.size(); ++d)
       made.curves.push_back(curve_of(*devices[d], d, panel.value));
   }
+  chart.lanes_title = "slowed down, and errors";
+  for (size_t d = 0; d < devices.size(); ++d)
+    if (ChartLane lane = lane_of(*devices[d], d); !lane.spans.empty() || !lane.ticks.empty())
+      chart.lanes.push_back(std::move(lane));
   for (size_t d = 0; d < devices.size(); ++d) {
     uint64_t throttled = 0;
     for (const BurnSample& sample : devices[d]->device.samples) throttled |= sample.throttled;

@@ -174,12 +174,14 @@ void add_cluster(const CheckReport& report, EvidenceList& list) {
 void add_burn(const CheckReport& report, EvidenceList& list) {
   size_t whole = 0, of = 0;
   std::vector<SeenFigure> speeds;
+  const bool gpus = std::ranges::any_of(
+      report.findings, [](const Finding& f) { return f.name == "burn/bf16 speed"; });
   for (const Finding& finding : report.findings) {
     if (finding.name == "burn/whole") {
       ++of;
       whole += finding.status == FindingStatus::pass;
     }
-    if (finding.name == "burn/bf16 speed" || finding.name == "burn/cores")
+    if (finding.name == (gpus ? "burn/bf16 speed" : "burn/cores") && !finding.measured.empty())
       speeds.push_back({std::strtod(finding.measured.c_str(), nullptr), &finding});
   }
   if (of == 0) return;

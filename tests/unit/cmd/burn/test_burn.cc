@@ -1,10 +1,12 @@
 // The burn-in of one host: cores here, GPUs of the fake driver with products by the host; what it
 // reports, and results beside each other.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "base/format.h"
 #include "cmd/burn/burn.h"
+#include "cmd/burn/error_watch.h"
 #include "kernels/cuda/burn.h"
 #include "tests/fake_drivers/nvml_control.h"
 #include "tests/unit/runtime/gpu_ranks.h"
@@ -287,6 +289,111 @@ TEST_CASE("burn-in: a curve stays short and keeps its extremes", "[burn]") {
   CHECK(all.throttled == 8);
 }
 
+TEST_CASE("burn-in: counters that grow are told of their device, with the time", "[burn]") {
+  using base::CounterOf;
+  base::DeviceCounters now;
+  std::vector<uint64_t> from;
+  const auto set = [&](CounterOf kind, const char* device, const char* name, uint64_t value) {
+    for (auto& each : now.counters)
+      if (each.device == device && each.name == name) {
+        each.value = value;
+        return;
+      }
+    now.counters.push_back({kind, device, name, value});
+  };
+  now.log_end = 17;
+  set(CounterOf::gpu, "0000:10:00.0", "ecc_corrected", 5);
+  set(CounterOf::host, "tcp", "RetransSegs", 5);
+  ErrorWatch watch([&](uint64_t log_from) {
+    from.push_back(log_from);
+    return now;
+  });
+  set(CounterOf::gpu, "0000:10:00.0", "ecc_corrected", 7);
+  watch.look(1);  // too early
+  CHECK(from == std::vector<uint64_t>{~uint64_t{0}});
+  watch.look(5);
+  set(CounterOf::gpu, "0000:10:00.0", "xid 79", 1);
+  set(CounterOf::gpu, "0000:10:00.0", "throttled_thermal_ns", 1'000'000'000);
+  set(CounterOf::pci, "0000:20:00.0", "aer_correctable BadTLP", 3);
+  set(CounterOf::host, "tcp", "RetransSegs", 50);
+  set(CounterOf::host, "mc0", "ce_count", 2);
+  watch.look(6, true);
+  watch.look(6.5, true);  // nothing grew
+  CHECK(from == std::vector<uint64_t>{~uint64_t{0}, 17, 17, 17});
+  std::vector<BurnDevice> devices(3);
+  devices[0].device = "0000:10:00.0";
+  devices[1].device = "0000:20:00.0";
+  devices[2].device = "host";
+  watch.give(devices);
+  const auto text = [](const BurnDevice& device) {
+    std::string all;
+    for (const BurnEvent& e : device.events) all += format("{} +{} at {};", e.what, e.more, e.at_s);
+    return all;
+  };
+  CHECK(text(devices[0]) == "ecc_corrected +2 at 5;xid 79 +1 at 6;");
+  CHECK(text(devices[1]) == "aer_correctable BadTLP +3 at 6;");
+  CHECK(text(devices[2]) == "ce_count +2 at 6;");
+}
+
+TEST_CASE("burn-in: a list of errors is bounded, and counts all", "[burn]") {
+  std::vector<BurnEvent> events;
+  for (int i = 0; i < 10'000; ++i) add_event(events, {double(i), "pcie_replays", 2});
+  CHECK(events.size() == kMostBurnEvents);
+  uint64_t sum = 0;
+  for (const BurnEvent& event : events) sum += event.more;
+  CHECK(sum == 20'000);
+  add_event(events, {1e4, "xid 79", 1});
+  CHECK(events.back().what == "xid 79");
+  for (int i = 0; i < 10'000; ++i) add_event(events, {1e4, format("xid {}", i), 1});
+  CHECK(events.size() == 2 * kMostBurnEvents);
+}
+
+TEST_CASE("burn-in: cores that drive GPUs do not burn, and not more than half", "[burn]") {
+  // Two sockets of four cores with two threads each: 0-7 and their siblings 8-15.
+  base::Processors machine;
+  machine.nodes = {{.id = 0}, {.id = 1}};
+  std::vector<int> all;
+  for (int id = 0; id < 16; ++id) {
+    machine.online.push_back({.id = id, .core = id % 8, .numa = id % 8 < 4 ? 0 : 1});
+    all.push_back(id);
+  }
+  const CoreShare two = share_cores(all, machine, {1, 1}, 16);
+  // One core for the rest, and two of the GPUs' node, whole.
+  CHECK(two.drivers == std::vector<int>{0, 4, 5, 8, 12, 13});
+  CHECK(two.burn.size() == 8);
+  for (const int core : two.burn) CHECK(std::ranges::count(two.drivers, core) == 0);
+  // Where its node has none left another's serves.
+  const CoreShare five = share_cores(all, machine, {1, 1, 1, 1, 1}, 16);
+  CHECK(five.drivers.size() == 12);
+  CHECK(five.burn.size() == 4);
+  // A quota; and too few for the GPUs.
+  CHECK(share_cores(all, machine, {1}, 4).burn.size() == 2);
+  CHECK(share_cores(all, machine, {1}, 2).burn.empty());
+  CHECK(share_cores(all, machine, std::vector<int>(8, -1), 16).burn.empty());
+  CHECK(share_cores({0, 1}, machine, {0}, 2).burn.empty());
+  CHECK(share_cores({}, machine, {0}, 2).burn.empty());
+  // Processors that the kernel does not show.
+  CHECK(share_cores(all, {}, {-1}, 16).burn.size() == 8);
+}
+
+TEST_CASE("burn-in: cores and memory of the host burn beside its GPUs", "[burn]") {
+  runtime::testing::set_up_gpus(1);
+  BurnRun run = short_run();
+  run.fault = {.what = "memory", .device = 0, .round = 2};
+  int looks = 0;
+  run.look = [&] { ++looks; };
+  const auto devices = burn_gpus_and_cores(run);
+  REQUIRE(devices);
+  REQUIRE(devices->size() >= 2);
+  CHECK((*devices)[0].gpu);
+  CHECK((*devices)[0].wrong.size() == 1);
+  CHECK((*devices)[1].device == kBurnHost);
+  CHECK(looks > 0);
+  for (size_t i = 1; i < devices->size(); ++i) CHECK((*devices)[i].wrong.empty());
+  const bool few = (*devices)[1].why_not == "its GPUs need all of its cores";
+  CHECK((few || (*devices)[1].rounds >= 2));
+}
+
 TEST_CASE("burn-in: a report survives, and nonsense is refused", "[burn]") {
   BurnReport report{.host = "n1", .seconds = 60, .devices = {}};
   BurnDevice& device = report.devices.emplace_back(with_bands("H200", {~uint64_t{0}, 1}));
@@ -296,12 +403,15 @@ TEST_CASE("burn-in: a report survives, and nonsense is refused", "[burn]") {
   device.why_not = "it hangs";
   device.code = ErrorCode::deadline;
   device.samples = {{.at_s = 1, .power_W = 700, .throttled = 4}};
+  device.events = {{3, "xid 79", 1}};
   device.wrong = {{"bf16", "earlier rounds", 3, "row 5, column 9", 0x3f808000, 0x3f80a000, 1}};
   const auto back = read_burn(burn_json(report));
   REQUIRE(back);
   CHECK(back->devices.at(0).works[0].bands == device.works[0].bands);
   CHECK(back->devices[0].code == ErrorCode::deadline);
   CHECK(back->devices[0].samples[0].throttled == 4);
+  CHECK(back->devices[0].events.at(0).what == "xid 79");
+  CHECK(back->devices[0].events[0].at_s == 3);
   CHECK(wrong_text(back->devices[0].wrong[0]) ==
         "bf16 in round 3, row 5, column 9: 0x3f80a000, not 0x3f808000 (bit 13; 1 word in all, "
         "beside earlier rounds)");

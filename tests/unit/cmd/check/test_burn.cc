@@ -89,6 +89,44 @@ TEST_CASE("burn: heat that slows a GPU down fails, its power cap does not", "[ch
   CHECK(no_passes(all).at(0).message.find("power brake") != std::string::npos);
 }
 
+TEST_CASE("burn: errors that were counted are judged as counters, and drawn", "[check]") {
+  std::vector<BurntDevice> all = {gpu(1), gpu(2)};
+  all[0].device.samples[0].throttled = 0x4;
+  all[0].device.events = {{0.5, "pcie_replays", 3}, {1, "pcie_replays", 1}};
+  const auto told = no_passes(all);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].name == "burn/pcie_replays");
+  CHECK(told[0].status == FindingStatus::warn);
+  CHECK(told[0].measured == "4");
+  CHECK(judge_burnt(all, 0.7).culprits.empty());
+  all[1].device.events = {{0.5, "ecc_uncorrected", 1}, {0.6, "aer_fatal TLP", 1}};
+  const BurnFindings judged = judge_burnt(all, 0.7);
+  REQUIRE(judged.culprits.size() == 1);
+  CHECK(judged.culprits[0].kind == SubjectKind::gpu);
+  CHECK(judged.culprits[0].host == node(2));
+  CHECK(no_passes(all).size() == 3);
+  const std::string svg = burn_svg(all);
+  CHECK(svg.find("ecc_uncorrected: 1 more at 0.5 s") != std::string::npos);
+  CHECK(svg.find("throttled: power cap") != std::string::npos);
+  CHECK(svg.find("slowed down, and errors") != std::string::npos);
+  CHECK(burn_svg({gpu(1)}).find("slowed down") == std::string::npos);
+  // Stretches keep the times of theirs.
+  std::vector<BurntDevice> joined;
+  add_burnt(joined, node(1), {.host = "n1", .seconds = 10, .devices = {all[0].device}}, 0);
+  add_burnt(joined, node(1), {.host = "n1", .seconds = 10, .devices = {all[0].device}}, 100);
+  REQUIRE(joined[0].device.events.size() == 4);
+  CHECK(joined[0].device.events[2].at_s == 100.5);
+}
+
+TEST_CASE("burn: cores that GPUs need are told, and nothing is missing", "[check]") {
+  BurntDevice host{node(1), {.device = kBurnHost, .model = ""}};
+  host.device.why_not = "its GPUs need all of its cores";
+  const auto told = no_passes({gpu(1), host});
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].status == FindingStatus::warn);
+  CHECK(told[0].message == "n1: not burnt beside the GPUs: its GPUs need all of its cores");
+}
+
 TEST_CASE("burn: a GPU much slower than its equals fails, where there are three", "[check]") {
   const auto slow = no_passes({gpu(1), gpu(2, 300), gpu(3)});
   REQUIRE(slow.size() == 1);
