@@ -19,6 +19,7 @@
 
 #include "base/fd.h"
 #include "base/first_line.h"
+#include "base/host_files.h"
 #include "base/interface_choice.h"
 
 namespace collctl::base {
@@ -88,12 +89,6 @@ int64_t speed_of(int asking, const std::string& name) {
   return settings->speed == uint32_t(SPEED_UNKNOWN) ? 0 : int64_t(settings->speed);
 }
 
-// "4: ACTIVE" -> "ACTIVE".
-std::string after_colon(const std::string& text) {
-  const size_t colon = text.find(": ");
-  return colon == std::string::npos ? text : text.substr(colon + 2);
-}
-
 }  // namespace
 
 bool is_inner_interface(std::string_view name) {
@@ -132,7 +127,7 @@ std::vector<RdmaPort> rdma_ports() {
     for (const fs::path& port : entries(device / "ports"))
       ports.push_back({.device = device.filename(),
                        .port = std::atoi(port.filename().c_str()),
-                       .state = after_colon(first_line(port / "state")),
+                       .state = host_files::word_of(port / "state"),
                        .rate = first_line(port / "rate"),
                        .link = first_line(port / "link_layer")});
   return ports;
@@ -208,6 +203,20 @@ std::vector<NvidiaGpu> nvidia_gpus_here(const std::string& root) {
     gpus.push_back(std::move(gpu));
   }
   return gpus;
+}
+
+PciLink pci_link_at(const std::string& folder) {
+  const std::filesystem::path at = folder;
+  const int lanes =
+      host_files::whole_number(host_files::value_of(at / "current_link_width")).value_or(0);
+  // "32.0 GT/s PCIe"
+  const double rate = std::strtod(host_files::value_of(at / "current_link_speed").c_str(), nullptr);
+  return {.lanes = lanes >= 1 && lanes <= 32 ? lanes : 0,
+          .GTps = rate > 0 && rate < 1e3 ? rate : 0};
+}
+
+PciLink pci_link(const std::string& bus_id) {
+  return host_files::is_bus_id(bus_id) ? pci_link_at("/sys/bus/pci/devices/" + bus_id) : PciLink{};
 }
 
 int nvidia_pci_devices(const std::string& root) {

@@ -53,6 +53,14 @@ struct NvidiaFacts {
 };
 NvidiaFacts nvidia_facts();
 
+// The link of a PCI device to the bridge above it, as it is now: GPUs that idle lower its rate.
+struct PciLink {
+  int lanes = 0;    // 0: the kernel does not say
+  double GTps = 0;  // of a lane; likewise
+};
+PciLink pci_link_at(const std::string& folder);  // of the device in /sys
+PciLink pci_link(const std::string& bus_id);
+
 // A GPU whose device file is here (containers may show more than they hand in).
 struct NvidiaGpu {
   std::string bus_id;  // "0000:4b:00.0", lower case

@@ -143,10 +143,9 @@ class StateReading {
     const auto speed = [](const fs::path& at, const char* file) {
       return std::strtod(value_of(at / file).c_str(), nullptr);  // "32.0 GT/s PCIe"
     };
-    const int lanes = width(chain[0], "current_link_width");
-    const double rate = speed(chain[0], "current_link_speed");
-    if (lanes > 0) to.add("pcie_width", std::to_string(lanes));
-    if (rate > 0) to.add("pcie_GTps", format("{:g}", rate));
+    const PciLink now = pci_link_at(chain[0]);
+    if (now.lanes > 0) to.add("pcie_width", std::to_string(now.lanes));
+    if (now.GTps > 0) to.add("pcie_GTps", format("{:g}", now.GTps));
     if (chain.size() < 2) return;
     std::string bridges;
     for (size_t i = 1; i < chain.size(); ++i)
