@@ -12,7 +12,8 @@ namespace collctl::cmd {
 namespace {
 
 constexpr size_t kMostFloors = 1000, kMostFile = 1 << 20;
-constexpr const char* kWhats[] = {"gpu_copy", "to_gpu", "from_gpu", "peer_read", "allreduce"};
+constexpr const char* kWhats[] = {"gpu_copy",  "to_gpu", "from_gpu", "peer_read",
+                                  "allreduce", "port",   "channel"};
 
 // Whole words at the end of the board's name; behind them anything where a * ends them. A part of a
 // board (MIG) is none.
@@ -29,15 +30,24 @@ bool names(const Floor& floor, const std::string& board) {
 }  // namespace
 
 static void fields(base::Record& io, Floor& floor) {
-  io.field("gpu", floor.gpu, 100);
+  if (io.has("gpu", !floor.gpu.empty())) io.field("gpu", floor.gpu, 100);
+  if (io.has("GTps", floor.GTps != 0)) io.field("GTps", floor.GTps, base::Record::kAboveZero, 1e3);
+  if (io.has("lanes", floor.lanes != 0)) io.field("lanes", floor.lanes, 1, 32);
+  if (io.has("Gbps", floor.Gbps != 0)) io.field("Gbps", floor.Gbps, base::Record::kAboveZero, 1e5);
+  if (io.has("MTps", floor.MTps != 0)) io.field("MTps", floor.MTps, base::Record::kAboveZero, 1e5);
   io.field("what", floor.what, 20);
   if (io.has("gpus", floor.gpus != 0)) io.field("gpus", floor.gpus, 2, 1024);
   io.field("GBps", floor.GBps, base::Record::kAboveZero, 1e6);
   io.field("source", floor.source, 200);
   io.field("date", floor.date, 20);
-  if (floor.gpu.empty()) io.fail("gpu", "a part of a board's name");
+  const bool link = floor.GTps != 0, port = floor.what == "port", channel = floor.what == "channel";
+  if (port != (floor.Gbps != 0)) io.fail("Gbps", "the rate of a port, and of nothing else");
+  if (channel != (floor.MTps != 0)) io.fail("MTps", "the rate of a channel, and of nothing else");
+  if (link != (floor.lanes != 0) || (link && floor.what != "to_gpu" && floor.what != "from_gpu"))
+    io.fail("GTps", "with lanes, and of to_gpu and from_gpu alone");
+  if (floor.gpu.empty() != (link || port || channel)) io.fail("gpu", "a part of a board's name");
   if (std::ranges::find(kWhats, floor.what) == std::end(kWhats))
-    io.fail("what", "gpu_copy, to_gpu, from_gpu, peer_read or allreduce");
+    io.fail("what", "gpu_copy, to_gpu, from_gpu, peer_read, allreduce, port or channel");
   if ((floor.what == "allreduce") != (floor.gpus != 0))
     io.fail("gpus", "a number of GPUs for allreduce, and for nothing else");
 }
@@ -75,6 +85,25 @@ const Floor* find_floor(const Floors& floors, const std::string& board, const st
   const auto at = std::ranges::find_if(floors, [&](const Floor& floor) {
     return floor.what == what && floor.gpus == gpus && names(floor, board);
   });
+  return at == floors.end() ? nullptr : &*at;
+}
+
+const Floor* find_link_floor(const Floors& floors, const std::string& what, double GTps) {
+  const auto at = std::ranges::find_if(floors, [&](const Floor& floor) {
+    return floor.what == what && floor.GTps > 0 && floor.GTps == GTps;
+  });
+  return at == floors.end() ? nullptr : &*at;
+}
+
+const Floor* find_port_floor(const Floors& floors, double Gbps) {
+  const auto at = std::ranges::find_if(
+      floors, [&](const Floor& floor) { return floor.Gbps > 0 && floor.Gbps == Gbps; });
+  return at == floors.end() ? nullptr : &*at;
+}
+
+const Floor* find_channel_floor(const Floors& floors, double MTps) {
+  const auto at = std::ranges::find_if(
+      floors, [&](const Floor& floor) { return floor.MTps > 0 && floor.MTps == MTps; });
   return at == floors.end() ? nullptr : &*at;
 }
 

@@ -9,6 +9,7 @@
 
 #include "cmd/check/check.h"
 #include "cmd/measure/bench.h"
+#include "cmd/memory_test/memory_test.h"
 #include "launcher/ssh/child.h"
 
 namespace collctl::cmd {
@@ -93,6 +94,15 @@ struct NodeResult {
                        [](const Finding& f) { return f.status != FindingStatus::pass; });
   }
 };
+
+// node_floors.cc. A row of host or GPU against what --expect says of such a model, else what is
+// known of boards, PCIe links and memory channels. `judged`: the lines of that file that were held
+// against something.
+void judge_floor(const NodeJob& job, const MemoryRow& row, const std::vector<std::string>& models,
+                 Finding& finding, std::set<size_t>& judged);
+// The all-reduce among all GPUs of a host, at a size that says something.
+void judge_board(const NodeJob& job, const BenchReport& report, const std::string& busy,
+                 Finding& all);
 
 // Why a run left no report that can be read.
 Error no_report(const NodeJob& job);

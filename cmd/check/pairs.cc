@@ -1,5 +1,6 @@
 // The suite of the network: `rails` between all fit hosts, judged as `rails` judges it.
 #include <algorithm>
+#include <map>
 
 #include "base/format.h"
 #include "cmd/check/check.h"
@@ -52,6 +53,49 @@ Status tally_paths(const std::vector<Host>& hosts, const RailsReport& report, Ta
   return {};
 }
 
+std::vector<Finding> port_findings(const RailsReport& report, const Floors& floors) {
+  std::map<std::pair<size_t, size_t>, double> best;  // GB/s by host and NIC
+  const auto nic = [&](int host, size_t at) -> const RailsNic& {
+    return report.hosts[size_t(host)].nics[at];
+  };
+  for (const RailPair& pair : report.pairs) {
+    const size_t across = report.hosts[size_t(pair.to)].nics.size();
+    for (size_t c = 0; c < pair.cells.size(); ++c) {
+      if (pair.cells[c].end != RailEnd::ok) continue;
+      const size_t out = c / across, in = c % across;
+      const double there = nic(pair.from, out).rate_Gbps, here = nic(pair.to, in).rate_Gbps;
+      const auto note = [&](int host, size_t at) {
+        double& value = best[{size_t(host), at}];
+        value = std::max(value, pair.cells[c].GBps);
+      };
+      if (here >= there) note(pair.from, out);
+      if (there >= here) note(pair.to, in);
+    }
+  }
+  std::vector<Finding> found;
+  for (const auto& [at, GBps] : best) {
+    const RailsHost& host = report.hosts[at.first];
+    const RailsNic& port = host.nics[at.second];
+    const Floor* floor = find_port_floor(floors, port.rate_Gbps);
+    if (floor == nullptr || port.link != "InfiniBand" || !host.busy.empty()) continue;
+    Finding& finding = found.emplace_back();
+    finding.name = "port";
+    finding.at = {.kind = SubjectKind::nic, .host = host.host, .device = port.name};
+    finding.measured = format("{:.4g}", GBps);
+    finding.expected = format("{:.4g}", floor->GBps);
+    finding.unit = "GB/s";
+    finding.basis = format("{}, {}", floor->source, floor->date);
+    if (GBps >= floor->GBps) continue;
+    finding.status = FindingStatus::warn;
+    finding.message = format("{} {}: {:.4g} GB/s on its best path, a port of {:g} Gb/s has {}",
+                             host.host, port.name, GBps, port.rate_Gbps, floor->text());
+    finding.remedy =
+        "look at its PCIe width and rate, the NUMA node it is on, and the active MTU: collctl topo "
+        "-H, ibstat";
+  }
+  return found;
+}
+
 Status check_pairs(CheckRun& run) {
   const std::vector<Host> hosts = run.fit();
   COLL_ASSIGN(const RailsReport report, measure(run, hosts));
@@ -71,6 +115,7 @@ Status check_pairs(CheckRun& run) {
   run.culprits.insert(run.culprits.end(), found.culprits.begin(), found.culprits.end());
   for (const auto& [a, b] : found.broken)
     run.broken.insert({report.hosts[size_t(a)].host, report.hosts[size_t(b)].host});
+  for (Finding& port : port_findings(report, run.options.floors)) add(std::move(port));
   for (const size_t path : found.unexplained) add(found.checks[path]);
   Finding all{.name = "paths"};
   all.of = found.tried;

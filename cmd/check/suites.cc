@@ -249,7 +249,8 @@ void add_check_options(std::vector<Option>& t) {
                   "counted, for whoever is asked for help. DIR is made when it is missing.");
   add("floors", file(), "least speeds of boards, before our own",
       "JSON as cmd/check/floors.json: GPU board, what (gpu_copy, to_gpu, from_gpu, peer_read; "
-      "allreduce of so many gpus), GBps, source, date. The first that fits a board counts.");
+      "allreduce of so many gpus), GBps, source, date; without a board of a PCIe link (GTps, "
+      "lanes), a port (Gbps), a memory channel (MTps). The first that fits counts.");
   add("soak", seconds("TIME", 1, 31622400), to<&CheckOptions::soak_s>,
       "the suites again and again for 90s, 15m, 2h, ... (check)",
       "A round that has begun goes on to its end. What fails in any round fails, with the number "

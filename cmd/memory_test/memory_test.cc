@@ -10,7 +10,9 @@
 #include "base/host_devices.h"
 #include "base/host_facts.h"
 #include "base/host_limits.h"
+#include "base/host_memory.h"
 #include "base/host_state.h"
+#include "base/processors.h"
 #include "base/record.h"
 #include "cmd/job/one_rank.h"
 #include "cmd/measure/fields.h"
@@ -74,6 +76,11 @@ Result<MemoryRow> measure_host() {
   all([&](HostCopy& share, int) { share.run(until); });
   const double seconds = double(now_ns() - began) / 1e9;
   MemoryRow row{.device = "host", .what = "copy"};
+  if (size_t(threads) >= base::host_processors().online.size()) {
+    const base::MemoryChannels known = base::memory_channels();
+    row.channels = known.channels;
+    row.MTps = known.MTps;
+  }
   row.busy = busy_reason(before, threads);
   for (const HostCopy& share : shares) {
     row.GBps += 2 * double(share.bytes * share.copies) / seconds / 1e9;
@@ -113,6 +120,11 @@ Status measure_gpu(int ordinal, const std::map<std::string, std::string>& users,
     row.model = device->facts().name;
     row.what = what;
     row.GBps = GBps;
+    if (row.what != "copy") {
+      const base::PciLink link = base::pci_link(row.device);
+      row.pcie_GTps = link.GTps;
+      row.pcie_lanes = link.lanes;
+    }
     if (const auto user = users.find(row.device); user != users.end()) row.busy = user->second;
   };
   COLL_ASSIGN(const double to, copy_rate(stream, first.data(), out.data(), kLinkBytes));
@@ -157,6 +169,10 @@ static void fields(Record& io, MemoryRow& row) {
   io.field("what", row.what, 64);
   io.field("GBps", row.GBps, 0, 1e9);
   io.field("wrong", row.wrong);
+  if (io.has("pcie_GTps", row.pcie_GTps > 0)) io.field("pcie_GTps", row.pcie_GTps, 0, 1e3);
+  if (io.has("pcie_lanes", row.pcie_lanes > 0)) io.field("pcie_lanes", row.pcie_lanes, 0, 32);
+  if (io.has("channels", row.channels > 0)) io.field("channels", row.channels, 0, 1 << 16);
+  if (io.has("MTps", row.MTps > 0)) io.field("MTps", row.MTps, 0, 1e5);
   io.unless_empty("busy", row.busy);
 }
 

@@ -18,6 +18,10 @@ struct MemoryRow {
   std::string what;        // "copy", "to device", "from device"
   double GBps = 0;         // a copy: read and written
   bool wrong = false;      // what arrived is not what was sent
+  double pcie_GTps = 0;    // of the GPU's link after the copies; 0: not known, as what follows
+  int pcie_lanes = 0;
+  int channels = 0;  // of the host's memory, where all of its processors may be used
+  double MTps = 0;
   std::string busy = {};   // what others had of the host, or of the GPU, if it is much
 };
 struct MemoryReport {
