@@ -17,6 +17,7 @@
 #include <fstream>
 #include <memory>
 
+#include "base/drivers/nvml.h"
 #include "base/fd.h"
 #include "base/first_line.h"
 #include "base/host_files.h"
@@ -183,6 +184,8 @@ NvidiaFacts nvidia_facts() {
 
 std::vector<NvidiaGpu> nvidia_gpus_here(const std::string& root) {
   std::vector<NvidiaGpu> gpus;
+  // Sandboxes show what is on PCI by the driver's library alone.
+  const bool has_library = root.empty() && drivers::nvml().missing.empty();
   // The folders are named by bus id, and listed in order.
   for (const fs::path& folder : entries(root + "/proc/driver/nvidia/gpus")) {
     NvidiaGpu gpu{.bus_id = folder.filename(), .uuid = "", .numa = -1};
@@ -198,7 +201,9 @@ std::vector<NvidiaGpu> nvidia_gpus_here(const std::string& root) {
     }
     std::error_code ignored;  // a file that cannot be looked at is not here
     if (!minor.empty() && !fs::exists(root + "/dev/nvidia" + minor, ignored)) continue;
-    const std::string numa = first_line(root + "/sys/bus/pci/devices/" + gpu.bus_id + "/numa_node");
+    const std::string on_pci = root + "/sys/bus/pci/devices/" + gpu.bus_id;
+    if (!has_library && !fs::exists(on_pci, ignored)) continue;
+    const std::string numa = first_line(on_pci + "/numa_node");
     if (!numa.empty()) gpu.numa = std::atoi(numa.c_str());
     gpus.push_back(std::move(gpu));
   }

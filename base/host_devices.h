@@ -61,7 +61,9 @@ struct PciLink {
 PciLink pci_link_at(const std::string& folder);  // of the device in /sys
 PciLink pci_link(const std::string& bus_id);
 
-// A GPU whose device file is here (containers may show more than they hand in).
+// A GPU whose device file is here (containers may show more than they hand in), and that PCI shows,
+// or may be shown by the driver's library: device files and the driver's folders alone are left
+// where a container or an image has them and the host no GPU.
 struct NvidiaGpu {
   std::string bus_id;  // "0000:4b:00.0", lower case
   std::string uuid;    // "GPU-2f1a..."; empty when the driver does not say

@@ -228,6 +228,9 @@ TEST_CASE("the GPUs of a host as its driver shows them", "[placement]") {
   gpu("0000:0a:00.0", "Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-11\nDevice Minor: \t 0\n");
   gpu("0000:91:00.0", "GPU UUID: \t GPU-33\nDevice Minor: \t 7\n");
   gpu("0000:a1:00.0", "");
+  gpu("0000:b1:00.0", "GPU UUID: \t GPU-44\nDevice Minor: \t 0\n");
+  write("/sys/bus/pci/devices/0000:91:00.0/vendor", "0x10de\n");
+  write("/sys/bus/pci/devices/0000:a1:00.0/vendor", "0x10de\n");
   write("/dev/nvidia0", "");
   write("/dev/nvidia1", "");
   write("/sys/bus/pci/devices/0000:81:00.0/numa_node", "1\n");
@@ -237,7 +240,8 @@ TEST_CASE("the GPUs of a host as its driver shows them", "[placement]") {
   REQUIRE(found.size() == 3);
   CHECK((found[0].bus_id == "0000:0a:00.0" && found[0].uuid == "GPU-11" && found[0].numa == -1));
   CHECK((found[1].bus_id == "0000:81:00.0" && found[1].uuid == "GPU-22" && found[1].numa == 1));
-  // 0000:91:00.0 was not handed in: it has no device file. What the driver does not say is open.
+  // 0000:91:00.0 was not handed in: it has no device file; 0000:b1:00.0 has one, and is not on PCI.
+  // What the driver does not say is open.
   CHECK((found[2].bus_id == "0000:a1:00.0" && found[2].uuid.empty() && found[2].numa == -1));
 }
 
