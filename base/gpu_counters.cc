@@ -133,8 +133,8 @@ void read_gpu_counters(DeviceCounters& to) {
     if (nvidia_pci_devices() > 0) to.nvml_missing = why;
   };
   if (!api.missing.empty()) return missing(api.missing);
-  if (const NvmlReturn result = api.init(); result != kNvmlSuccess)
-    return missing(format("nvmlInit: NVML error {}", result));
+  const NvmlSession session;
+  if (!session) return missing(format("nvmlInit: NVML error {}", session.result()));
   unsigned count = 0;
   if (const NvmlReturn result = api.device_count(&count); result != kNvmlSuccess)
     missing(format("NVML cannot count GPUs: NVML error {}", result));
@@ -150,7 +150,6 @@ void read_gpu_counters(DeviceCounters& to) {
     const auto bus = bus_number(pci.bus_id);
     GpuCounters(device, bus ? bus_text(*bus) : format("GPU {}", i), to).read();
   }
-  api.shutdown();
 }
 
 }  // namespace collctl::base

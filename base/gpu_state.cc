@@ -232,8 +232,9 @@ void read_gpu_states(HostState& to) {
     if (gpus) to.unread.push_back("NVML: " + api.missing);
     return;
   }
-  if (const NvmlReturn result = api.init(); result != kNvmlSuccess) {
-    if (gpus) to.unread.push_back("NVML: " + nvml_words(result));
+  const NvmlSession session;
+  if (!session) {
+    if (gpus) to.unread.push_back("NVML: " + nvml_words(session.result()));
     return;
   }
   unsigned count = 0;
@@ -253,7 +254,6 @@ void read_gpu_states(HostState& to) {
     else
       gpu.add("answer", nvml_words(result));
   }
-  api.shutdown();
 }
 
 }  // namespace collctl::base

@@ -271,12 +271,10 @@ HostState host_state(const std::string& root) {
   reading.interfaces();
   reading.host();
   // Kept open for both readings: a driver that nobody else uses takes seconds to wake.
-  const drivers::Nvml& nvml = drivers::nvml();
-  const bool open = nvml.missing.empty() && nvml.init() == drivers::kNvmlSuccess;
+  const drivers::NvmlSession session;
   read_gpu_states(state);
   state.devices.resize(std::min(state.devices.size(), kMostStateDevices));
   state.counters = device_counters(~uint64_t{0}, root);
-  if (open) nvml.shutdown();
   return state;
 }
 

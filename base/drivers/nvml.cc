@@ -62,4 +62,14 @@ const Nvml& nvml() {
   return table;
 }
 
+NvmlSession::NvmlSession() {
+  if (!nvml().missing.empty()) return;
+  result_ = nvml().init();
+  open_ = result_ == kNvmlSuccess;
+}
+
+NvmlSession::~NvmlSession() {
+  if (open_) nvml().shutdown();
+}
+
 }  // namespace collctl::base::drivers

@@ -136,4 +136,20 @@ struct Nvml {
 };
 const Nvml& nvml();
 
+// NVML in use as long as it lives; several may live at the same time.
+class NvmlSession {
+ public:
+  NvmlSession();
+  ~NvmlSession();
+  NvmlSession(const NvmlSession&) = delete;
+  NvmlSession& operator=(const NvmlSession&) = delete;
+  // False: the table cannot be used (nvml().missing), or the driver refuses with result().
+  explicit operator bool() const { return open_; }
+  NvmlReturn result() const { return result_; }
+
+ private:
+  NvmlReturn result_ = kNvmlSuccess;
+  bool open_ = false;
+};
+
 }  // namespace collctl::base::drivers

@@ -6,18 +6,11 @@ namespace collctl::cmd {
 
 using namespace base::drivers;
 
-GpuHeat::GpuHeat() : table_(nvml()) {
-  open_ =
-      table_.missing.empty() && table_.device_by_bus_id != nullptr && table_.init() == kNvmlSuccess;
-}
-
-GpuHeat::~GpuHeat() {
-  if (open_) table_.shutdown();
-}
-
 bool GpuHeat::read(const std::string& bus_id, BurnSample& sample) const {
   NvmlDevice device{};
-  if (!open_ || table_.device_by_bus_id(bus_id.c_str(), &device) != kNvmlSuccess) return false;
+  if (!session_ || table_.device_by_bus_id == nullptr ||
+      table_.device_by_bus_id(bus_id.c_str(), &device) != kNvmlSuccess)
+    return false;
   unsigned value = 0;
   if (table_.power != nullptr && table_.power(device, &value) == kNvmlSuccess)
     sample.power_W = double(value) / 1e3;

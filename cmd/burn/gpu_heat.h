@@ -7,19 +7,15 @@
 
 namespace collctl::cmd {
 
-// Open as long as it lives. Where NVML is not there or does not say, values are 0.
+// Where NVML is not there or does not say, values are 0.
 class GpuHeat {
  public:
-  GpuHeat();
-  ~GpuHeat();
-  GpuHeat(const GpuHeat&) = delete;
-  GpuHeat& operator=(const GpuHeat&) = delete;
   // The GPU at this PCI address, now. False: nothing is known of it.
   bool read(const std::string& bus_id, BurnSample& sample) const;
 
  private:
-  const base::drivers::Nvml& table_;
-  bool open_ = false;
+  const base::drivers::Nvml& table_ = base::drivers::nvml();
+  const base::drivers::NvmlSession session_;
 };
 
 }  // namespace collctl::cmd

@@ -74,14 +74,12 @@ FoundDevice ask_cuda(const std::string& no_nvml) {
 FoundDevice find_gpus() {
   const Nvml& table = nvml();
   if (!table.missing.empty()) return ask_cuda(table.missing);
-  if (const NvmlReturn failed = table.init(); failed != kNvmlSuccess) {
-    FoundDevice found;
-    found.why_not = format("NVML: {}", table.error_string != nullptr ? table.error_string(failed)
-                                                                     : "it does not start");
-    return found;
-  }
-  FoundDevice found = ask_nvml(table);
-  table.shutdown();
+  const NvmlSession session;
+  if (session) return ask_nvml(table);
+  FoundDevice found;
+  found.why_not =
+      format("NVML: {}", table.error_string != nullptr ? table.error_string(session.result())
+                                                       : "it does not start");
   return found;
 }
 

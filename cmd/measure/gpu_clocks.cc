@@ -43,22 +43,15 @@ uint64_t throttle_reasons(uint64_t bits) {
   return known;
 }
 
-ClockWatch::ClockWatch(const std::string& bus_id) : table_(nvml()) {
-  if (!table_.missing.empty() || table_.device_by_bus_id == nullptr ||
-      table_.throttle_reasons == nullptr)
-    return;
-  open_ = table_.init() == kNvmlSuccess;
-  known_ = open_ && table_.device_by_bus_id(bus_id.c_str(), &device_) == kNvmlSuccess;
+ClockWatch::ClockWatch(const std::string& bus_id) {
+  known_ = session_ && table_.device_by_bus_id != nullptr && table_.throttle_reasons != nullptr &&
+           table_.device_by_bus_id(bus_id.c_str(), &device_) == kNvmlSuccess;
   if (!known_) return;
   if (table_.most_clock == nullptr ||
       table_.most_clock(device_, kNvmlClockSm, &most_) != kNvmlSuccess)
     most_ = 0;
   first_ = reasons_now();
   at_first_ = note_of(first_, clock_now(), most_);
-}
-
-ClockWatch::~ClockWatch() {
-  if (open_) table_.shutdown();
 }
 
 uint64_t ClockWatch::reasons_now() const {

@@ -21,9 +21,6 @@ class ClockWatch : public Observer {
  public:
   // `bus_id`: PCI address. Looks for the first time.
   explicit ClockWatch(const std::string& bus_id);
-  ~ClockWatch() override;
-  ClockWatch(const ClockWatch&) = delete;
-  ClockWatch& operator=(const ClockWatch&) = delete;
   // Why the GPU ran slower than it could at the first look, in words: "throttled: power cap; SM
   // clock 1200 of 1980 MHz". Empty when it did not.
   void tell(HeaderFacts& facts) const override { facts.clocks = at_first_; }
@@ -35,9 +32,10 @@ class ClockWatch : public Observer {
  private:
   uint64_t reasons_now() const;
   unsigned clock_now() const;
-  const base::drivers::Nvml& table_;
+  const base::drivers::Nvml& table_ = base::drivers::nvml();
+  const base::drivers::NvmlSession session_;
   base::drivers::NvmlDevice device_{};
-  bool open_ = false, known_ = false;
+  bool known_ = false;
   uint64_t first_ = 0, later_ = 0;  // bits of reasons
   unsigned lowest_ = 0, most_ = 0;  // MHz; 0: not known
   std::string at_first_;

@@ -41,8 +41,8 @@ std::string why_no_names(const Device& device) {
 
 std::optional<FabricPlace> place_by_nvml(const std::string& bus_id) {
   const Nvml& api = nvml();
-  if (!api.missing.empty() || api.device_by_bus_id == nullptr || api.fabric_info == nullptr ||
-      api.init() != kNvmlSuccess)
+  const NvmlSession session;
+  if (!session || api.device_by_bus_id == nullptr || api.fabric_info == nullptr)
     return std::nullopt;
   NvmlDevice device = nullptr;
   NvmlFabricInfo info{};
@@ -50,7 +50,6 @@ std::optional<FabricPlace> place_by_nvml(const std::string& bus_id) {
   const bool known = api.device_by_bus_id(bus_id.c_str(), &device) == kNvmlSuccess &&
                      api.fabric_info(device, &info) == kNvmlSuccess &&
                      info.state == kNvmlFabricCompleted && info.status == kNvmlSuccess;
-  api.shutdown();
   FabricPlace place;
   std::copy(std::begin(info.cluster_uuid), std::end(info.cluster_uuid), place.cluster.begin());
   place.clique = info.clique;
