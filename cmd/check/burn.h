@@ -27,6 +27,9 @@ struct BurntDevice {
 void add_burnt(std::vector<BurntDevice>& all, const Host& host, const BurnReport& report,
                double since_s);
 
+// Whether it is a core, and not the host that stands for all.
+bool is_core(const BurnDevice& device);
+
 struct BurnFindings {
   std::vector<Finding> findings;
   std::vector<Culprit> culprits;
