@@ -10,10 +10,11 @@ namespace collctl::cmd {
 namespace {
 
 constexpr uint64_t kLeastBytes = 1u << 20;
-// Larger ones have not been tried on real GPUs.
-constexpr uint64_t kMostOnGpu = uint64_t{4} << 30;
+constexpr uint64_t kMostOnGpu = uint64_t{8} << 30;
 constexpr uint64_t kLeastOnCores = 32u << 20, kMostOnCores = 256u << 20;
-constexpr uint64_t kPartOfMemory = 16;  // input, output and what they are compared with
+// Input and output are an eighth of what is free; the rest is for what they are compared with, and
+// for others.
+constexpr uint64_t kPartOfMemory = 16;
 constexpr uint64_t kTimesTheCache = 4;
 constexpr double kMostNs = 0.25e9;  // of an iteration
 

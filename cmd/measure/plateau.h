@@ -15,9 +15,9 @@ struct PlateauFacts {
 };
 PlateauFacts plateau_facts(const runtime::Communicator& whole);
 
-// Bytes of a row, a power of two. GPU ranks: a sixteenth of its memory, 4 GiB at most. CPU ranks:
-// four times their share of the caches, 32 to 256 MiB; a sixteenth of their share of the memory at
-// most.
+// Bytes of a row, a power of two. GPU ranks: a sixteenth of its memory that is free, so that input
+// and output are an eighth, 8 GiB at most. CPU ranks: four times their share of the caches, 32 to
+// 256 MiB; a sixteenth of their share of the memory at most.
 uint64_t plateau_bytes(const PlateauFacts& facts);
 
 // A row that was measured before: bytes, and nanoseconds of an iteration.

@@ -10,7 +10,9 @@ constexpr uint64_t kMiB = 1 << 20, kGiB = 1 << 30;
 
 TEST_CASE("a row for the line rate is as large as memory and caches ask for") {
   // GPUs of 141, 80, 48, 24 and 4 GB.
-  CHECK(plateau_bytes({.gpu_bytes = 140 * kGiB}) == 4 * kGiB);
+  CHECK(plateau_bytes({.gpu_bytes = 280 * kGiB}) == 8 * kGiB);
+  CHECK(plateau_bytes({.gpu_bytes = 140 * kGiB}) == 8 * kGiB);
+  CHECK(plateau_bytes({.gpu_bytes = 127 * kGiB}) == 4 * kGiB);
   CHECK(plateau_bytes({.gpu_bytes = 79 * kGiB}) == 4 * kGiB);
   CHECK(plateau_bytes({.gpu_bytes = 47 * kGiB}) == 2 * kGiB);
   CHECK(plateau_bytes({.gpu_bytes = 23 * kGiB}) == kGiB);
