@@ -247,6 +247,9 @@ void add_check_options(std::vector<Option>& t) {
   add.in(kDoctor)("record", directory(), "write what was read of each host's devices there",
                   "HOST.json each: how GPUs, NICs, PCI links and the host are set and what they "
                   "counted, for whoever is asked for help. DIR is made when it is missing.");
+  add.in(kDoctor)("replay", directory(), "judge what --record has written, and ask no host",
+                  "All HOST.json of DIR, beside each other, by the same rules; a file that cannot "
+                  "be read is named, and the exit code is 8.");
   add("floors", file(), "least speeds of boards, before our own",
       "JSON as cmd/check/floors.json: GPU board, what (gpu_copy, to_gpu, from_gpu, peer_read; "
       "allreduce of so many gpus), GBps, source, date; without a board of a PCIe link (GTps, "

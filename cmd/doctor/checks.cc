@@ -126,6 +126,7 @@ class Examiner {
  public:
   Examiner(const Survey& survey, const Expectation& expect) : survey_(survey), expect_(expect) {}
   Diagnosis run();
+  Diagnosis states();
 
  private:
   Finding& add(const char* name, const SurveyedHost& host, std::string measured) {
@@ -380,6 +381,12 @@ Diagnosis Examiner::run() {
   return std::move(diagnosis_);
 }
 
+Diagnosis Examiner::states() {
+  add_state_checks(survey_, diagnosis_);
+  sum_up();
+  return std::move(diagnosis_);
+}
+
 }  // namespace
 
 Finding& add_check(Diagnosis& diagnosis, const char* name, const SurveyedHost& host,
@@ -408,6 +415,11 @@ std::string listed_values(const std::vector<std::string>& values) {
 
 Diagnosis diagnose_hosts(const Survey& survey, const Expectation& expect) {
   return Examiner(survey, expect).run();
+}
+
+Diagnosis diagnose_states(const Survey& survey) {
+  const Expectation nothing;
+  return Examiner(survey, nothing).states();
 }
 
 }  // namespace collctl::cmd

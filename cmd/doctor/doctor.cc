@@ -11,6 +11,21 @@
 
 namespace collctl::cmd {
 
+namespace {
+
+Result<Survey> survey_for(const ParsedLine& line, const LaunchOptions& launch) {
+  if (!line.has("replay")) return make_survey(launch);
+  for (const char* other : {"record", "expect"})
+    if (line.has(other))
+      return Error(ErrorCode::usage,
+                   format("--replay has no meaning with --{}: it asks no host", other));
+  if (!launch.hosts.hosts.empty())
+    return Error(ErrorCode::usage, "--replay has no meaning with a list of hosts: it asks none");
+  return replayed_survey(line.text("replay"));
+}
+
+}  // namespace
+
 Result<int> doctor_command(const ParsedLine& line, Console& console) {
   COLL_TRY(base::check_knobs());
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
@@ -21,8 +36,9 @@ Result<int> doctor_command(const ParsedLine& line, Console& console) {
   launch.talk = console_talk(console, quiet);
   if (!quiet)
     for (const auto& warning : launch.hosts.warnings) console.note(warning);
-  COLL_ASSIGN(const Survey survey, make_survey(launch));
-  Diagnosis diagnosis = diagnose_hosts(survey, expect);
+  COLL_ASSIGN(const Survey survey, survey_for(line, launch));
+  Diagnosis diagnosis =
+      line.has("replay") ? diagnose_states(survey) : diagnose_hosts(survey, expect);
   if (expects(expect, ExpectKind::floor))
     diagnosis.checks.push_back(Finding{.name = "expect"}.leave_out(
         format("speeds of copies in {} were not measured", expect.file),

@@ -77,6 +77,11 @@ struct Survey {
 // machine's; what is wrong with a host stands in the survey.
 Result<Survey> make_survey(const LaunchOptions& launch);
 
+// The same of recordings in a folder, in the order of their files: states alone, without facts. One
+// that cannot be read is a host whose state is missing, with the reason. Errors: usage, the folder
+// cannot be read or has none.
+Result<Survey> replayed_survey(const std::string& folder);
+
 // The first host of the list that is this one, too: itself, unless the list has one host under two
 // names.
 size_t same_host(const std::vector<SurveyedHost>& hosts, size_t host);
@@ -114,6 +119,8 @@ struct Diagnosis {
   Verdict verdict() const { return {checks, std::nullopt, summary}; }
 };
 Diagnosis diagnose_hosts(const Survey& survey, const Expectation& expect = {});
+// By the state of their devices alone.
+Diagnosis diagnose_states(const Survey& survey);
 
 // "6.1 on 3, 5.15 on 1"
 std::string listed_values(const std::vector<std::string>& values);

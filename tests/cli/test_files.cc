@@ -201,6 +201,15 @@ TEST_CASE("doctor --record writes the state of this host's devices", "[cli]") {
   CHECK(std::any_of(devices.begin(), devices.end(),
                     [](const json& device) { return device["kind"] == "host"; }));
   CHECK(run_collctl("doctor --record " + folder / "no" + "/such").code != 0);
+  const Ran again = run_collctl("doctor --json --replay " + folder / "made");
+  CHECK((again.code == 0 || again.code == 1 || again.code == 8));
+  const json replayed = json::parse(again.out);
+  CHECK(replayed["schema"] == "collctl.doctor/1");
+  CHECK(replayed["hosts"][0]["host"] == recording["host"]);
+  CHECK(replayed["hosts"][0]["state"] == recording["state"]);
+  CHECK(run_collctl("doctor --replay " + folder / "none").code == 2);
+  CHECK(run_collctl("doctor --record x --replay " + folder / "made").code == 2);
+  CHECK(run_collctl("doctor -H localhost --replay " + folder / "made").code == 2);
 }
 
 }  // namespace files_tests

@@ -346,4 +346,57 @@ TEST_CASE("states are written as files that are read again, one for each host", 
     CHECK_FALSE(read_recording(odd).ok());
 }
 
+TEST_CASE("recordings of a folder are judged as if their hosts had been asked", "[doctor][state]") {
+  const base::testing::Root root;
+  HostState good = recorded("hgx-h100").state, odd = good;
+  for (DeviceState& gpu : odd.devices)
+    for (auto& fact : gpu.facts)
+      if (fact.name == "ecc") fact.value = "off";
+  const std::vector<StateOfHost> hosts{
+      {{HostId{0}, "a"}, &good}, {{HostId{1}, "b"}, &odd}, {{HostId{2}, "c"}, &good}};
+  REQUIRE(write_recordings(root.text() + "/made", hosts).ok());
+  const auto survey = replayed_survey(root.text() + "/made");
+  REQUIRE(survey.ok());
+  REQUIRE(survey->hosts.size() == 3);
+  CHECK(survey->hosts[1].spec.name == "b");
+  const Diagnosis replayed = diagnose_states(*survey);
+  const std::vector<Finding> asked = state_findings(hosts);
+  REQUIRE(replayed.checks.size() == asked.size());
+  for (size_t i = 0; i < asked.size(); ++i) {
+    CHECK(replayed.checks[i].name == asked[i].name);
+    CHECK(replayed.checks[i].at == asked[i].at);
+    CHECK(replayed.checks[i].message == asked[i].message);
+    CHECK(replayed.checks[i].code == asked[i].code);
+  }
+  CHECK(replayed.verdict().exit_code() == 1);
+  CHECK(std::ranges::any_of(replayed.checks, [](const Finding& f) {
+    return f.status == FindingStatus::fail && f.at.host.name == "b";
+  }));
+}
+
+TEST_CASE("a recording that cannot be read is not tested, and named", "[doctor][state]") {
+  const base::testing::Root root;
+  const HostState state = recorded("cpu").state;
+  const std::vector<StateOfHost> hosts{{{HostId{0}, "a"}, &state}};
+  REQUIRE(write_recordings(root.text() + "/made", hosts).ok());
+  root.file("made/broken.json", "{");
+  root.file("made/notes.txt", "no recording");
+  const auto survey = replayed_survey(root.text() + "/made");
+  REQUIRE(survey.ok());
+  REQUIRE(survey->hosts.size() == 2);
+  const Diagnosis diagnosis = diagnose_states(*survey);
+  CHECK(diagnosis.verdict().exit_code() == 8);
+  CHECK(std::ranges::any_of(diagnosis.checks, [](const Finding& f) {
+    return f.status == FindingStatus::not_tested &&
+           f.message.find("broken.json") != std::string::npos;
+  }));
+  root.file("empty/notes.txt", "");
+  for (const char* folder : {"/empty", "/none"}) {
+    const auto none = replayed_survey(root.text() + folder);
+    REQUIRE_FALSE(none.ok());
+    CHECK(none.error().code == ErrorCode::usage);
+    CHECK(none.error().message.find(folder) != std::string::npos);
+  }
+}
+
 }  // namespace doctor_state_tests
