@@ -142,4 +142,32 @@ Status check_gpus(CheckRun& run) {
   return {};
 }
 
+void keep_better(GpuReport& report, const GpuReport& again) {
+  const auto more = [](double& value, double other) { value = std::max(value, other); };
+  const size_t pairs = std::min(report.pairs.size(), again.pairs.size());
+  for (size_t p = 0; p < pairs; ++p) {
+    GpuPair& pair = report.pairs[p];
+    const GpuPair& other = again.pairs[p];
+    for (size_t f = 0; f < kPairFigures; ++f) {
+      double& value = pair.figures[f];
+      if (PairFigure(f) != PairFigure::latency)
+        more(value, other.figures[f]);
+      else if (other.figures[f] > 0 && (value <= 0 || other.figures[f] < value))
+        value = other.figures[f];
+    }
+    for (const std::string& figure : other.wrong)
+      if (std::ranges::count(pair.wrong, figure) == 0) pair.wrong.push_back(figure);
+  }
+  for (size_t g = 0; g < std::min(report.gpus.size(), again.gpus.size()); ++g)
+    for (double GpuEnd::*value :
+         {&GpuEnd::to_all, &GpuEnd::from_all, &GpuEnd::sends_of_all, &GpuEnd::gets_of_all})
+      more(report.gpus[g].*value, again.gpus[g].*value);
+  for (size_t l = 0; l < std::min(report.legs.size(), again.legs.size()); ++l) {
+    for (double HostLeg::*value : {&HostLeg::to_GBps, &HostLeg::from_GBps, &HostLeg::both_GBps})
+      more(report.legs[l].*value, again.legs[l].*value);
+    report.legs[l].wrong |= again.legs[l].wrong;
+  }
+  if (!report.busy.empty()) report.busy = again.busy;  // what was bad without others is bad
+}
+
 }  // namespace collctl::cmd

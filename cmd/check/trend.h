@@ -73,9 +73,11 @@ struct Trend {
   std::vector<Host> well_again() const;
 };
 
-// Medians of thirds: declines if the late one has less than `below` of the early one, and less by
-// more than values scatter from one to the next. Fewer than six values say nothing, and neither
-// does one that is far away.
+// Place of a check's suite among suites(); their number: it is none of them.
+size_t suite_of(const std::string& check);
+// trend_figures.cc. Medians of thirds: declines if the late one has less than `below` of the early
+// one, and less by more than values scatter from one to the next. Fewer than six values say
+// nothing, and neither does one that is far away.
 void judge_figure(TrendFigure& figure, double below);
 
 class TrendMaker {
@@ -116,6 +118,9 @@ class TrendMaker {
 
 // trend_report.cc: the document of it, with all that there is to print. `files`: that were skipped.
 Document trend_document(const Trend& trend, const std::string& folder, const HistoryFiles& files);
+// trend_json.cc.
+void write_trend(JsonWriter& json, const Trend& trend, const std::string& folder,
+                 const HistoryFiles& files);
 // trend_svg.cc: the speeds over time, a panel for each check; empty: none was measured twice.
 std::string trend_svg(const Trend& trend);
 // A curve in at most so many characters, from _ (less than half of the best) to @.

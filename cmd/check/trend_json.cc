@@ -1,0 +1,98 @@
+// The history of checks as JSON: collctl.trend/1.
+#include <algorithm>
+
+#include "base/format.h"
+#include "base/json_writer.h"
+#include "cmd/check/trend.h"
+#include "cmd/judge/json.h"
+#include "cmd/text/sizes.h"
+
+namespace collctl::cmd {
+namespace {
+
+void write_subject(JsonWriter& json, const Subject& at) {
+  json.field("kind", subject_word(at.kind));
+  write_text_or_null(json, "host", at.host.name);
+  write_text_or_null(json, "device", at.device);
+  write_text_or_null(json, "peer", at.peer.name);
+  write_text_or_null(json, "peer_device", at.peer_device);
+}
+
+void write_date(JsonWriter& json, const char* key, int64_t unix_s) {
+  write_text_or_null(json, key, unix_s == 0 ? "" : utc_date(unix_s));
+}
+
+void write_figures(JsonWriter& json, const Trend& trend) {
+  json.key("figures").begin_array();
+  for (const TrendFigure& figure : trend.figures) {
+    json.begin_object().field("what", figure.what);
+    write_subject(json, figure.at);
+    write_text_or_null(json, "hosts", figure.hosts);
+    write_text_or_null(json, "size", figure.size);
+    json.field("level", figure.level).field("version", figure.version).field("unit", "GB/s");
+    json.field("count", figure.values.size()).field("spoilt", figure.spoilt);
+    if (!figure.values.empty()) {
+      json.field("first", figure.first).field("median", figure.median);
+      json.field("last", figure.last).field("worst", figure.worst);
+    }
+    if (figure.early > 0) json.field("early", figure.early).field("late", figure.late);
+    json.field("declines", figure.declines).end_object();
+  }
+  json.end_array().key("series").begin_array();
+  for (const TrendFigure& figure : trend.figures) {
+    json.begin_object().key("dates").begin_array();
+    for (const auto& [time, value] : figure.values) json.value(utc_date(time));
+    json.end_array().key("values").begin_array();
+    for (const auto& [time, value] : figure.values) json.value(value);
+    json.end_array().end_object();
+  }
+  json.end_array();
+}
+
+}  // namespace
+
+void write_trend(JsonWriter& json, const Trend& trend, const std::string& folder,
+                 const HistoryFiles& files) {
+  json.field("folder", folder).field("below", trend.below).field("older", files.older);
+  json.key("skipped").begin_array();
+  for (const HistoryFiles::Skipped& file : files.skipped) {
+    json.begin_object().field("file", file.file).field("why", file.why);
+    json.field("damaged", file.damaged).end_object();
+  }
+  json.end_array().key("runs").begin_array();
+  for (const TrendRun& run : trend.runs) {
+    json.begin_object().field("file", run.file);
+    write_date(json, "date", run.unix_s);
+    json.field("version", run.version).field("level", run.level);
+    json.field("exit_code", run.exit_code).field("hosts", run.hosts.size()).end_object();
+  }
+  json.end_array().key("hosts").begin_array();
+  for (const TrendHost& host : trend.hosts) {
+    json.begin_object().field("host", host.host).field("state", host_word(host.state));
+    write_date(json, "since", host.since);
+    json.field("checks", host.checks).field("failed", host.failed);
+    write_date(json, "last", host.last);
+    json.field("missing", host.missing).key("not_passed").begin_array();
+    for (const std::string& suite : host.not_passed) json.value(suite);
+    json.end_array().end_object();
+  }
+  json.end_array().key("resume").begin_array();
+  for (const Host& host : trend.well_again()) json.value(host);
+  json.end_array().key("findings").begin_array();
+  for (const TrendFinding& one : trend.findings) {
+    json.begin_object().field("state", trend_word(one.state));
+    write_date(json, "since", one.since);
+    write_date(json, "last", one.last);
+    write_date(json, "well", one.state == TrendState::better ? one.well : 0);
+    json.field("failed", one.failed).field("looked", one.looked).field("after", one.after);
+    json.field("check", one.finding.name);
+    write_subject(json, one.finding.at);
+    json.field("message", one.finding.message);
+    write_text_or_null(json, "remedy", one.finding.remedy);
+    json.end_object();
+  }
+  json.end_array();
+  write_figures(json, trend);
+}
+
+}  // namespace collctl::cmd
