@@ -76,7 +76,7 @@ const std::vector<Ban>& bans() {
        std::regex("\"/(proc|sys)/"),
        {"base/host_facts.", "base/process_facts.", "base/host_limits.", "base/host_devices.",
         "base/host_rdma.", "base/host_counters.", "base/host_half_open.", "base/host_state.",
-        "topology/detect/reader", "topology/detect/discover"}},
+        "base/host_memory.", "topology/detect/reader", "topology/detect/discover"}},
       {"blocking calls outside base/wait",
        std::regex(
            R"((^|[^_\w.>])(::)?(poll|select|epoll_wait|ppoll|usleep|nanosleep|sleep|sem_wait|waitpid\s*\(\s*-?1)\s*\()"
