@@ -1,5 +1,6 @@
-// Least speeds of boards, PCIe links, RDMA ports and memory channels, by public sources or by whoever
-// runs them: floors.json, which the binary holds, and --floors FILE. The file is untrusted. Pure but for interpret_floors(), which reads it.
+// Least speeds of boards, PCIe links, RDMA ports and memory channels, by public sources or by
+// whoever runs them: floors.json, which the binary holds, and --floors FILE. The file is untrusted.
+// Pure but for interpret_floors(), which reads it.
 #pragma once
 #include <string>
 #include <vector>
@@ -22,7 +23,7 @@ struct Floor {
   int lanes = 0;
   double Gbps = 0;  // of a port
   double MTps = 0;  // of a channel
-  int gpus = 0;  // of an allreduce among all GPUs of a host
+  int gpus = 0;     // of an allreduce among all GPUs of a host
   double GBps = 0;
   std::string source, date;  // "2026-05"
   // "at least 48 GB/s (Azure NHC ..., 2026-05)"
@@ -39,8 +40,8 @@ Result<Floors> interpret_floors(const ParsedLine& line);
 // The floor of the board with that name. Null: none is known, as for a part of a board (MIG).
 const Floor* find_floor(const Floors& floors, const std::string& board, const std::string& what,
                         int gpus = 0);
-// Those of a PCIe link that runs at this rate, of an InfiniBand port, of a memory channel. Null: none
-// is known.
+// Those of a PCIe link that runs at this rate, of an InfiniBand port, of a memory channel. Null:
+// none is known.
 const Floor* find_link_floor(const Floors& floors, const std::string& what, double GTps);
 const Floor* find_port_floor(const Floors& floors, double Gbps);
 const Floor* find_channel_floor(const Floors& floors, double MTps);

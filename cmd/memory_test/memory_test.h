@@ -22,7 +22,7 @@ struct MemoryRow {
   int pcie_lanes = 0;
   int channels = 0;  // of the host's memory, where all of its processors may be used
   double MTps = 0;
-  std::string busy = {};   // what others had of the host, or of the GPU, if it is much
+  std::string busy = {};  // what others had of the host, or of the GPU, if it is much
 };
 struct MemoryReport {
   std::string host;
