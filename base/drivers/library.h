@@ -4,6 +4,7 @@
 // survive that. Threads: any.
 #pragma once
 #include <dlfcn.h>
+#include <link.h>
 
 #include <cstdint>
 #include <string>
@@ -23,6 +24,12 @@ class Library {
   }
   explicit operator bool() const { return handle_ != nullptr; }
   const std::string& error() const { return error_; }  // why it could not be opened
+  // The file as the loader found it; empty: there is none.
+  std::string path() const {
+    link_map* map = nullptr;
+    const bool known = handle_ != nullptr && ::dlinfo(handle_, RTLD_DI_LINKMAP, &map) == 0;
+    return known && map != nullptr && map->l_name != nullptr ? map->l_name : "";
+  }
   // Null when the library is too old to have it.
   template <class Function>
   void find(Function*& function, const char* name) const {

@@ -1,6 +1,7 @@
 #include "base/drivers/nccl.h"
 
 #include "base/drivers/library.h"
+#include "base/format.h"
 
 namespace collctl::base::drivers {
 namespace {
@@ -10,6 +11,7 @@ constexpr const char* kNames[] = {"libnccl.so.2", "libnccl.so"};
 
 Nccl load_from(const Library& library) {
   Nccl table;
+  table.path = library.path();
   library.find(table.version, "ncclGetVersion");
   library.find(table.error_string, "ncclGetErrorString");
   library.find(table.last_error, "ncclGetLastError");
@@ -59,6 +61,10 @@ Nccl load_nccl() {
 const Nccl& nccl() {
   static const Nccl table = load_nccl();
   return table;
+}
+
+std::string nccl_version_text(int version) {
+  return format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
 }  // namespace collctl::base::drivers

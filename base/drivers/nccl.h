@@ -48,8 +48,10 @@ struct Nccl {
   NcclReturn (*deregister_buffer)(NcclComm, void*) = nullptr;
   NcclReturn (*register_window)(NcclComm, void*, size_t, NcclWindow*, int) = nullptr;
   NcclReturn (*deregister_window)(NcclComm, NcclWindow) = nullptr;
+  std::string path;     // of the library, as the loader found it
   std::string missing;  // why the table cannot be used; empty when it can
 };
 const Nccl& nccl();
+std::string nccl_version_text(int version);  // "2.28.9"
 
 }  // namespace collctl::base::drivers

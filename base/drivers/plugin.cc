@@ -1,10 +1,12 @@
 #include "base/drivers/plugin.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <iterator>
 
+#include "base/drivers/library.h"
 #include "base/format.h"
 #include "base/log.h"
 
@@ -85,6 +87,50 @@ std::string plugin_file(const char* prefix, const std::string& name) {
   const bool file =
       name.find('/') != std::string::npos || (name.starts_with("lib") && name.ends_with(".so"));
   return file ? name : format("{}-{}.so", prefix, name);
+}
+
+namespace {
+
+constexpr int kNewestInterface = 32;
+
+FoundPlugin open_plugin(PluginKind kind, const std::string& file) {
+  FoundPlugin found;
+  const Library library(file.c_str());
+  if (!library) {
+    found.missing = library.error();
+    return found;
+  }
+  found.path = library.path();
+  const char* const structure = kind == PluginKind::net ? "ncclNetPlugin" : "ncclTunerPlugin";
+  for (int version = kNewestInterface; version > 0 && found.version == 0; --version)
+    if (library.find_data(format("{}_v{}", structure, version)) != nullptr) found.version = version;
+  if (found.version == 0) found.missing = format("{} has no {}", file, structure);
+  return found;
+}
+
+}  // namespace
+
+FoundPlugin look_for_plugin(PluginKind kind, const std::string& wanted) {
+  const char* const prefix = kind == PluginKind::net ? "libnccl-net" : "libnccl-tuner";
+  if (wanted == "none") return {};
+  if (wanted.empty()) {
+    const std::string file = format("{}.so", prefix);
+    FoundPlugin found = open_plugin(kind, file);
+    // One that is not installed; a library that it needs is another matter.
+    if (found.missing.starts_with(file + ": cannot open")) found.missing.clear();
+    return found;
+  }
+  std::string tried;
+  for (size_t at = 0; at <= wanted.size();) {
+    const size_t end = std::min(wanted.find(',', at), wanted.size());
+    const std::string name = wanted.substr(at, end - at);
+    at = end + 1;
+    if (name.empty()) continue;
+    FoundPlugin found = open_plugin(kind, plugin_file(prefix, name));
+    if (found.version != 0) return found;
+    tried += (tried.empty() ? "" : "; ") + found.missing;
+  }
+  return {.path = "", .version = 0, .missing = tried};
 }
 
 }  // namespace collctl::base::drivers

@@ -25,4 +25,14 @@ const char* plugin_code_text(int code);  // of ncclResult_t
 // A path or the name of a file (lib*.so) is itself; NAME is PREFIX-NAME.so.
 std::string plugin_file(const char* prefix, const std::string& name);
 
+// The plugin that NCCL itself would load: by its variable (`wanted`, also a list of names), else by
+// the name that it looks for unasked. Loaded here as there, which runs the library's constructors,
+// and never unloaded.
+struct FoundPlugin {
+  std::string path;     // empty: there is none
+  int version = 0;      // the newest of its interface; 0: it has none of this kind
+  std::string missing;  // why not, where one was wanted by name
+};
+FoundPlugin look_for_plugin(PluginKind kind, const std::string& wanted);
+
 }  // namespace collctl::base::drivers
