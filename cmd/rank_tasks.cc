@@ -8,6 +8,7 @@
 #include "cmd/gpu_test/gpu_test.h"
 #include "cmd/measure/bench.h"
 #include "cmd/memory_test/memory_test.h"
+#include "cmd/nccl_facts/nccl_facts.h"
 #include "cmd/rails/rails.h"
 #include "cmd/window_test/window_test.h"
 
@@ -15,7 +16,8 @@ namespace collctl::cmd {
 namespace {
 
 constexpr const RankTask* kTasks[] = {&kMeasureTask, &kWindowTestTask, &kRailsTask,
-                                      &kMemoryTask,  &kGpuTask,        &kBurnTask};
+                                      &kMemoryTask,  &kGpuTask,        &kBurnTask,
+                                      &kNcclFactsTask};
 static_assert(std::size(kTasks) <= 16, "each has a bit from kFirstOwn on");
 
 }  // namespace
