@@ -1,5 +1,6 @@
-// What a test that is linked with the fake libnccl.so.2 tells it and asks it. Its collectives move
-// nothing: they queue a short sleep on the stream, which the fake CUDA driver runs.
+// What a test that is linked with the fake libnccl.so.2 tells it and asks it. Its collectives queue
+// a short sleep on the stream, which the fake CUDA driver runs; with `moves` those that reduce,
+// gather and broadcast move float32 and add it up, else they move nothing.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -19,6 +20,12 @@ struct Setup {
   uint64_t buffer_bytes =
       0;  // of GPU memory: taken by a communicator's making, given back at its end
   uint64_t code_bytes = 0;  // by the first collective of all, and kept until unload()
+  bool moves = false;
+  int wrong_on = -1;  // with it: the rank whose results have a wrong first element
+  // Collectives do not end until the next set_up() or let_go().
+  bool hang_collective = false;
+  // Written to NCCL_DEBUG_FILE where NCCL_DEBUG is INFO, when the first communicator is made.
+  std::string log = {};
 };
 void set_up(const Setup& setup);
 // Nanoseconds of the clock that its sleeps go by, which is the machine's at first. Before any other
@@ -29,6 +36,8 @@ void use_clock(int64_t (*ns)());
 void fail(const std::string& function, int after = 0);
 // How often each function that can fail was called since set_up().
 std::map<std::string, int> calls();
+// Lets collectives that hang go on.
+void let_go();
 // Gives back what stands for NCCL's code.
 void unload();
 
