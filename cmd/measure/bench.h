@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "cmd/cli/bind.h"
 #include "cmd/measure/groups.h"
+#include "cmd/measure/nccl_watch.h"
 #include "cmd/measure/task.h"
 #include "cmd/verify/bench_op.h"
 #include "cmd/verify/buffer_shape.h"
@@ -62,6 +63,8 @@ struct BenchSpec : TimedSettings, SizeRange {
   std::vector<std::string> versus;  // variants of the installed library; empty: none
   Rival rival = Rival::nccl;        // which one
   bool versus_best = false;         // whichever of them this NCCL can do; else each was named
+  bool versus_as_is = false;        // as the site has it set, its multicast included
+  bool versus_watched = false;      // its results are checked, its log and its RAS read
   bool soak = false;                // random operations instead of the collective
   uint64_t soak_seed = 1;
   int soak_operations = 1000;
@@ -86,6 +89,8 @@ struct VersusTiming {  // what another library took for the same
   std::string name;    // "nccl 2.28.9"
   std::string variant;
   double time_us = 0;
+  int64_t wrong = -1;   // elements, as Timing's; -1: not checked
+  int wrong_rank = -1;  // the first that has some
 };
 
 struct Timing {  // of one row, one of the two placements
@@ -267,6 +272,7 @@ struct BenchClosing {
   std::string other, other_variant;  // whose cost `other_cost` is: "nccl 2.28.9", "default"
   bool costs = false;                // the two costs count; each the largest of all ranks'
   StartCost own_cost, other_cost;
+  std::vector<NcclOnHost> nccl;  // with versus_watched
 };
 
 // A record of a measurement. As text it is a JSON object with a "record" field: header, row,

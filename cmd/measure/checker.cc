@@ -27,14 +27,18 @@ const DataOracle& RowChecker::oracle(const RowKey& key) {
 }
 
 Result<CheckResult> RowChecker::check(const PlacedRow& row) {
+  COLL_ASSIGN(const std::unique_ptr<Timed> once,
+              own_timed(everyone_.own(), stream_, submissions_for(row),
+                        {everyone_.timeout_s(), {.graph = spec_.cuda_graph != 0 ? 1 : 0}}));
+  return check(row, *once);
+}
+
+Result<CheckResult> RowChecker::check(const PlacedRow& row, Timed& once) {
   runtime::Communicator& own = everyone_.own();
   const auto& [key, place, buffers] = row;
-  COLL_ASSIGN(const std::unique_ptr<Timed> once,
-              own_timed(own, stream_, submissions_for(row),
-                        {everyone_.timeout_s(), {.graph = spec_.cuda_graph != 0 ? 1 : 0}}));
   COLL_TRY(prepare(row));
-  COLL_TRY(once->enqueue());
-  COLL_TRY(once->wait());
+  COLL_TRY(once.enqueue());
+  COLL_TRY(once.wait());
   const int threads =
       own.device()
           ? std::clamp(base::usable_cores() / local_ranks(everyone_.whole()), 1, kMostCheckThreads)

@@ -21,6 +21,8 @@ class RowChecker {
   // Runs the row once more. With graphs through a graph as well; of one operation, since several in
   // place would add up.
   Result<CheckResult> check(const PlacedRow& row);
+  // The same of what another library does.
+  Result<CheckResult> check(const PlacedRow& row, Timed& once);
   // Explains wrong data of any rank. Collective; rank 0 tells. Overwrites the buffers.
   Status explain(const PlacedRow& row, const CheckResult& mine);
 

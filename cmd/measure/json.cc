@@ -113,6 +113,8 @@ static void fields(Record& io, VersusTiming& other) {
   io.field("name", other.name);
   io.field("variant", other.variant);
   io.field("time_us", other.time_us);
+  io.field("wrong", other.wrong, -1);
+  io.field("wrong_rank", other.wrong_rank, -1, kMostRankNumber);
 }
 
 static void fields(Record& io, Timing& t) {
@@ -232,6 +234,7 @@ static void fields(Record& io, BenchClosing& closing) {
   io.field("costs", closing.costs);
   io.field("own_cost", closing.own_cost);
   io.field("other_cost", closing.other_cost);
+  io.unless_empty("nccl", closing.nccl);
 }
 
 static void fields(Record& io, DataFault::Hop& hop) {

@@ -293,6 +293,8 @@ static void fields(Record& io, BenchSpec& spec) {
   io.field("max_bytes_given", spec.max_bytes_given);
   io.field("versus", spec.versus);
   io.field("versus_best", spec.versus_best);
+  io.field("versus_as_is", spec.versus_as_is);
+  io.field("versus_watched", spec.versus_watched);
   io.field("soak", spec.soak);
 }
 

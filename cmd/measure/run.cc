@@ -31,11 +31,10 @@ Status BenchRun::run() {
   COLL_ASSIGN(const MeasuredRows rows,
               MeasuredRows::make(spec_, communicator_.size(), continued_, plateau));
   COLL_TRY(memory_.reserve(spec_, rows.sizes().back(), everyone_.whole(), everyone_.deadline()));
-  Versus* versus = nullptr;
   if (!spec_.versus.empty()) {
     COLL_ASSIGN(auto made,
                 start_versus(spec_, everyone_, rows.sizes(), memory_, stream_, own_cost_));
-    versus = made.get();
+    versus_ = made.get();
     observers_.push_back(std::move(made));
   }
   HeaderFacts facts;
@@ -45,7 +44,7 @@ Status BenchRun::run() {
   COLL_TRY(everyone_.meet());  // buffers may take long to make
   if (!continued_)
     COLL_TRY(send_header(spec_, facts, everyone_.whole(), everyone_.out(), everyone_.deadline()));
-  timer_.emplace(spec_, everyone_, stream_, observers_, versus);
+  timer_.emplace(spec_, everyone_, stream_, observers_, versus_);
   everyone_.out().task.phase(everyone_.whole().rank(), "measure");
   const base::HostLoad load_before = base::host_load();
   for (const RowSeries& series : rows.series()) COLL_TRY(this->series(rows, series));
@@ -149,7 +148,20 @@ Result<BenchRun::Placement> BenchRun::placement(const RowToMeasure& row, bool in
   if (checker_.wanted()) {
     COLL_ASSIGN(result.check, checker_.check(placed));
   }
+  if (versus_ != nullptr && spec_.versus_watched) {
+    COLL_ASSIGN(result.others_wrong, check_others(placed));
+  }
   return result;
+}
+
+Result<std::vector<uint64_t>> BenchRun::check_others(const PlacedRow& placed) {
+  std::vector<uint64_t> wrong;
+  COLL_ASSIGN(const std::vector<VersusRun> others, versus_->runs(placed, {}));
+  for (const VersusRun& other : others) {
+    COLL_ASSIGN(const CheckResult check, checker_.check(placed, *other.timed));
+    wrong.push_back(check.wrong(kernels::element_size(placed.key.type)));
+  }
+  return wrong;
 }
 
 // Rank 0, and who wants rows, learns all ranks' times.
@@ -160,16 +172,24 @@ Status BenchRun::tell(const RowToMeasure& row, const Placements& placements) {
   for (const Placement& placement : placements) {
     placement.times.put(writer);
     writer.put(placement.check.wrong(size));
+    for (const uint64_t others : placement.others_wrong) writer.put(others);
   }
   COLL_ASSIGN(const std::vector<Bytes> blobs,
               communicator_.gather_blobs(writer.bytes(), everyone_.deadline()));
   std::array<AllTimes, 2> all{AllTimes(placements[0].times), AllTimes(placements[1].times)};
   uint64_t wrong[2] = {0, 0};
-  for (const Bytes& blob : blobs) {
-    ByteReader reader(blob);
+  std::array<std::vector<std::pair<uint64_t, int>>, 2> others;  // wrong, and on which rank first
+  for (size_t p = 0; p < 2; ++p) others[p].resize(placements[p].others_wrong.size(), {0, -1});
+  for (size_t rank = 0; rank < blobs.size(); ++rank) {
+    ByteReader reader(blobs[rank]);
     for (size_t p = 0; p < 2; ++p) {
       all[p].add(reader, spec_.sync_each ? size_t(spec_.iterations) : 0);
       wrong[p] += reader.get<uint64_t>();
+      for (auto& [sum, first] : others[p]) {
+        const auto mine = reader.get<uint64_t>();
+        sum += mine;
+        if (mine > 0 && first < 0) first = int(rank);
+      }
     }
     if (!reader.ok() || !reader.at_end())
       return Error{ErrorCode::defect, "a rank's times have the wrong length"};
@@ -181,6 +201,13 @@ Status BenchRun::tell(const RowToMeasure& row, const Placements& placements) {
     for (size_t p = 0; p < 2; ++p) {
       if (!placements[p].measured) continue;
       *timings[p] = timer_->merged(key, placements[p].times, all[p]);
+      const auto& variants = placements[p].times.variants;
+      for (VersusTiming& other : timings[p]->versus) {
+        const auto at = size_t(std::ranges::find(variants, other.variant) - variants.begin());
+        if (at >= others[p].size()) continue;
+        other.wrong = int64_t(others[p][at].first);
+        other.wrong_rank = others[p][at].second;
+      }
       told.warmup = std::max(told.warmup, placements[p].times.warmed);
       if (checker_.wanted()) timings[p]->wrong = int64_t(wrong[p]);
     }

@@ -32,6 +32,7 @@ class BenchRun {
   struct Placement {  // of a row, this rank's share
     RowTimes times;
     CheckResult check;
+    std::vector<uint64_t> others_wrong;  // elements, by variant of another library; if checked
     bool measured = false;
   };
   using Placements = std::array<Placement, 2>;  // out of place, in place
@@ -41,6 +42,7 @@ class BenchRun {
   Result<bool> fit_in_time(const MeasuredRows& rows, const RowSeries& series, RowToMeasure& row);
   Status row(const RowToMeasure& row);
   Result<Placement> placement(const RowToMeasure& row, bool in_place);
+  Result<std::vector<uint64_t>> check_others(const PlacedRow& placed);
   Result<bool> again();
   Status tell(const RowToMeasure& row, const Placements& placements);
   Result<BenchRow> described(const RowToMeasure& measured);
@@ -55,6 +57,7 @@ class BenchRun {
   runtime::Stream stream_;
   CostWatch* const own_cost_;
   Observers observers_;
+  Versus* versus_ = nullptr;  // one of the observers; null: nothing is beside us
   RowChecker checker_;
   std::optional<RowTimer> timer_;  // once the rows begin
   RowBefore before_;               // by this rank's time

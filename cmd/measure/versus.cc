@@ -6,6 +6,7 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "cmd/measure/nccl_watch.h"
 #include "cmd/measure/versus_nccl.h"
 
 namespace collctl::cmd {
@@ -38,6 +39,7 @@ class NcclVersus : public Versus {
   Result<std::vector<VersusRun>> runs(const PlacedRow& row, const Batch& batch) override;
   const std::vector<LeftOut>& left_out() const override { return left_out_; }
   Result<std::optional<Cost>> close() override;
+  Status closing(RankClosing& mine, BenchClosing& all) override;
 
  private:
   struct Member {
@@ -65,6 +67,7 @@ class NcclVersus : public Versus {
   std::string name_;
   std::vector<Member> members_;
   std::vector<LeftOut> left_out_;
+  std::unique_ptr<NcclWatch> log_;  // of this process, on the rank that leads it
   std::optional<CostWatch> watch_;  // of the member that is made now
   std::optional<StartCost> cost_;   // of the first member
 };
@@ -136,7 +139,7 @@ Status NcclVersus::join(const NcclVariant& variant) {
     set("NCCL_ALGO", variant.algorithm);
     set("NCCL_PROTO", variant.protocol);
     // Multicast is used by neither side, unless the user wants to see it.
-    if (!base::environment("NCCL_NVLS_ENABLE")) set("NCCL_NVLS_ENABLE", "0");
+    if (!options_.as_is && !base::environment("NCCL_NVLS_ENABLE")) set("NCCL_NVLS_ENABLE", "0");
   }
   COLL_ASSIGN(const NcclUniqueId id, share_id());
   watch_.emplace(communicator_.device());
@@ -196,11 +199,18 @@ Status NcclVersus::start(const PlacedRow& first) {
   if (!table.missing.empty())
     found = Error(ErrorCode::unavailable, format("--vs nccl: {}", table.missing),
                   "install NCCL, or name its folder in LD_LIBRARY_PATH");
+  if (found && options_.watched && leads_process()) {
+    auto watch = NcclWatch::begin();
+    if (watch)
+      log_ = std::move(*watch);
+    else
+      found = std::move(watch.error());
+  }
   COLL_TRY(agree(std::move(found), "looking for NCCL"));
   COLL_ASSIGN(stream_, transport::DeviceStream::make(communicator_.device()));
   if (const NcclReturn asked = table.version(&version_); asked != kNcclSuccess)
     return nccl_error("ncclGetVersion", asked, nullptr);
-  name_ = format("nccl {}.{}.{}", version_ / 10000, version_ / 100 % 100, version_ % 100);
+  name_ = "nccl " + nccl_version_text(version_);
   for (const NcclVariant& variant : nccl_variants()) {
     const auto& wanted = options_.variants;
     if (std::find(wanted.begin(), wanted.end(), variant.name) == wanted.end()) continue;
@@ -261,6 +271,14 @@ Result<std::vector<VersusRun>> NcclVersus::runs(const PlacedRow& row, const Batc
     if (run != nullptr) list.push_back({member.variant().name, std::move(run)});
   }
   return list;
+}
+
+Status NcclVersus::closing(RankClosing& mine, BenchClosing& all) {
+  if (options_.watched) {
+    COLL_ASSIGN(all.nccl, gather_watched(log_.get(), version_, communicator_, patience()));
+    log_.reset();
+  }
+  return Versus::closing(mine, all);
 }
 
 Result<std::optional<Versus::Cost>> NcclVersus::close() {

@@ -57,6 +57,7 @@ class Versus : public Observer {
   struct Options {
     std::vector<std::string> variants;
     double timeout_s = 30;
+    bool as_is = false, watched = false;  // as in BenchSpec
   };
   virtual const std::string& name() const = 0;  // "nccl 2.28.9"
   virtual std::string variants() const = 0;     // "default, ring"

@@ -119,7 +119,8 @@ Result<std::unique_ptr<Versus>> start_versus(const BenchSpec& spec, Everyone& ev
   }
   everyone.out().task.phase(everyone.whole().rank(),
                             format("start {}", kRivalNames[int(spec.rival)]));
-  const Versus::Options options{spec.versus, everyone.timeout_s()};
+  const Versus::Options options{spec.versus, everyone.timeout_s(), spec.versus_as_is,
+                                spec.versus_watched};
   COLL_ASSIGN(auto versus, spec.rival == Rival::mpi ? versus_mpi(options, own)
                                                     : versus_nccl(options, own, first));
   versus->own_cost_ = cost;
