@@ -265,7 +265,7 @@ std::vector<Command> make_commands() {
        .run = check_command});
   table.push_back(
       {.name = "status",
-       .arguments = "[JOB] [--json]",
+       .arguments = "[JOB] [--json] | --ras [ADDRESS]",
        .scopes = kReading | kStatus,
        .summary = "what a running job does now, and who waits for whom",
        .description = "Asks the process that launched a job (of this user, on this host) what its "
@@ -275,7 +275,8 @@ std::vector<Command> make_commands() {
                       "Programs (run -- PROGRAM) say nothing, but the state of their processes. "
                       "The exit code is 3 when no such job runs, 6 when it does not answer.",
        .examples = {{"collctl status", "the job that runs here, or the list of them"},
-                    {"collctl status 4711 --json", "one job as JSON"}},
+                    {"collctl status 4711 --json", "one job as JSON"},
+                    {"collctl status --ras", "a job of NCCL's on this host, whoever started it"}},
        .most_words = 1,
        .run = status_command});
   table.push_back(

@@ -9,6 +9,7 @@
 #include "cmd/plan/plan.h"
 #include "cmd/rank_tasks.h"
 #include "cmd/report/options.h"
+#include "cmd/status/ras.h"
 #include "cmd/topo/topo.h"
 
 namespace collctl::cmd {
@@ -23,6 +24,7 @@ std::vector<Option> make_options() {
     if (task->add_options != nullptr) task->add_options(table, own_scope(*task));
   add_check_options(table);
   add_select_options(table);
+  add_status_options(table);
   add_topo_options(table);
   add_plan_options(table);
   add_output_options(table);

@@ -17,6 +17,7 @@
 #include "cmd/check/burn.h"
 #include "cmd/check/counters.h"
 #include "cmd/check/floors.h"
+#include "cmd/check/nccl.h"
 #include "cmd/cli/parse.h"
 #include "cmd/doctor/expect.h"
 #include "cmd/document/document.h"
@@ -73,6 +74,7 @@ struct CheckOptions {
   double soak_s = 0;        // rounds of the suites for so long; 0: one
   size_t history_keep = 0;  // of the folder of --history the newest so many; 0: all
   double burn_s = 0;        // of the suite burn; 0: it is not run
+  bool with_nccl = false;   // the suite nccl is run
   SizeRange sizes;          // of collectives
   bool plateau = true;      // and then one size for the line rate
 };
@@ -88,6 +90,7 @@ struct CheckFound {
   PathMatrix paths;                   // between NICs
   std::vector<GpuReport> gpus;        // of hosts that have any
   std::vector<BurntDevice> burnt;     // by the suite burn
+  std::optional<NcclReport> nccl;     // by the suite nccl
   BusyHosts busy;                     // of the suite that runs
 };
 
@@ -146,6 +149,7 @@ std::vector<Finding> port_findings(const RailsReport& report, const Floors& floo
 Status check_cluster(CheckRun& run);
 Status check_burn(CheckRun& run);
 Status check_traffic(CheckRun& run);
+Status check_nccl(CheckRun& run);
 Status begin_counters(CheckRun& run);
 Status check_counters(CheckRun& run);
 
@@ -187,6 +191,7 @@ struct CheckReport {
   PathMatrix paths = {};
   std::vector<GpuReport> gpus = {};
   std::vector<BurntDevice> burnt = {};
+  std::optional<NcclReport> nccl = {};
   std::string machine = {};  // that most hosts have, as a topology file; empty: not known
   int round = 0;             // of a soak, from 1
   std::string began = {};    // that round

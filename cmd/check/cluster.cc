@@ -260,15 +260,11 @@ class Measured {
   bool far_below_ = false, slow_ = false;
 };
 
-}  // namespace
-
-Result<std::optional<Error>> measure_on(CheckRun& run, const std::vector<Host>& hosts,
-                                        const BenchSpec& spec, const std::string& what,
-                                        BenchReport& report) {
+Result<std::optional<Error>> measure_task(CheckRun& run, const LaunchOptions& launch,
+                                          const TaskSpec& task, const BenchSpec& spec,
+                                          const std::string& what, BenchReport& report) {
   Collected sink(run, what);
-  LaunchOptions launch = run.launch_of(hosts);
-  if (spec.split) launch.map_by = launcher::MapBy::slot;  // its ranks count host by host
-  const JobOutcome outcome = run_task_job(launch, task_of(spec), sink);
+  const JobOutcome outcome = run_task_job(launch, task, sink);
   if (outcome.error && outcome.error->code == ErrorCode::interrupted) {
     run.interrupted = outcome.error;
     return *outcome.error;
@@ -278,6 +274,8 @@ Result<std::optional<Error>> measure_on(CheckRun& run, const std::vector<Host>& 
   report.hosts = outcome.hosts;
   return outcome.error;
 }
+
+}  // namespace
 
 Result<std::vector<Host>> partners_of(CheckRun& run, const char* suite) {
   const std::vector<Host> fit = run.fit();
@@ -310,6 +308,24 @@ Result<std::optional<BenchReport>> measure_all(CheckRun& run, const char* suite,
   }
   wrong.conclude(run);
   return slowest;
+}
+
+Result<std::optional<Error>> measure_on(CheckRun& run, const std::vector<Host>& hosts,
+                                        const BenchSpec& spec, const std::string& what,
+                                        BenchReport& report) {
+  LaunchOptions launch = run.launch_of(hosts);
+  if (spec.split) launch.map_by = launcher::MapBy::slot;  // its ranks count host by host
+  return measure_task(run, launch, task_of(spec), spec, what, report);
+}
+
+Result<std::optional<Error>> measure_on_gpus(CheckRun& run, const std::vector<Host>& hosts,
+                                             const BenchSpec& spec, const std::string& what,
+                                             BenchReport& report) {
+  LaunchOptions launch = run.launch_of(hosts);
+  const auto task =
+      settle_line(run.line, launch, [&](int) -> Result<TaskSpec> { return task_of(spec); });
+  if (!task) return std::optional<Error>(task.error());
+  return measure_task(run, launch, *task, spec, what, report);
 }
 
 Status check_cluster(CheckRun& run) {

@@ -18,6 +18,8 @@ using MeasureOn = Result<std::optional<Error>>(CheckRun& run, const std::vector<
                                                const BenchSpec& spec, const std::string& what,
                                                BenchReport& report);
 MeasureOn measure_on;
+// The same on GPUs, one rank for each: an error where the hosts have none that can be used.
+MeasureOn measure_on_gpus;
 
 // Those of the fit hosts that reach each other; of the rest it is told. Errors: incomplete.
 Result<std::vector<Host>> partners_of(CheckRun& run, const char* suite);

@@ -170,6 +170,13 @@ Status settle_burn(const ParsedLine& line, const Asked& asked, CheckOptions& opt
   return {};
 }
 
+Status settle_nccl(const ParsedLine& line, const Asked& asked, CheckOptions& options) {
+  options.with_nccl = line.has("with") || asked.only.contains("nccl");
+  if (options.with_nccl && asked.skip.contains("nccl"))
+    return Error(ErrorCode::usage, "--with nccl asks for the suite nccl, --skip leaves it out");
+  return {};
+}
+
 // Every suite that is asked for, one after another.
 CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
   const int64_t began = now_ns();
@@ -178,9 +185,10 @@ CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
   report.level = run.options.level;
   report.hosts = run.hosts;
   const auto is_asked = [&](const Suite& suite) {
-    return (suite.run == check_burn ? run.options.burn_s > 0
-            : asked.only.empty()    ? suite.from <= run.options.level
-                                    : asked.only.contains(suite.name)) &&
+    return (suite.run == check_burn   ? run.options.burn_s > 0
+            : suite.run == check_nccl ? run.options.with_nccl
+            : asked.only.empty()      ? suite.from <= run.options.level
+                                      : asked.only.contains(suite.name)) &&
            !asked.skip.contains(suite.name);
   };
   const bool loading = std::any_of(suites().begin(), suites().end(), [&](const Suite& suite) {
@@ -250,6 +258,7 @@ CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
   report.paths = run.paths;
   report.gpus = run.gpus;
   report.burnt = run.burnt;
+  report.nccl = run.nccl;
   report.machine = run.machine;
   report.seconds = elapsed();
   return report;
@@ -285,6 +294,7 @@ class SoakRun {
     report.paths = run_.paths;  // of the last round
     report.gpus = run_.gpus;
     report.burnt = run_.burnt;
+    report.nccl = run_.nccl;
     report.machine = run_.machine;
     append(check_json(report, Verdict(report.findings, std::nullopt)));
     return report;
@@ -355,6 +365,7 @@ Result<int> checked(const ParsedLine& line, Console& console) {
   run.options.below = line.number("below", 0.7);
   const Asked asked{suite_names(line, "only"), suite_names(line, "skip")};
   COLL_TRY(settle_burn(line, asked, run.options));
+  COLL_TRY(settle_nccl(line, asked, run.options));
   run.options.limits = output.limits;
   run.options.expect = std::move(expect);
   run.options.floors = std::move(floors);

@@ -130,6 +130,7 @@ CheckReport kept_in_history(const CheckReport& report) {
   CheckReport kept = report;
   kept.machine.clear();
   kept.burnt.clear();
+  kept.nccl.reset();
   add_gpus(kept);
   std::erase_if(kept.findings, [](const Finding& finding) {
     return finding.status == FindingStatus::pass &&

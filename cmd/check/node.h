@@ -39,10 +39,11 @@ std::string far_below(const BenchRow& row);
 inline constexpr size_t kMostNodeReport = 64 << 20;
 inline constexpr const char* kBelowFloor = "below-floor";  // reason of a finding
 
-enum class NodeJobKind : uint8_t { collective, window, memory, gpus, burn };
+enum class NodeJobKind : uint8_t { collective, window, memory, gpus, burn, nccl };
 // Whether one rank of a host does it, however many slots that has.
 constexpr bool is_one_rank(NodeJobKind kind) {
-  return kind == NodeJobKind::memory || kind == NodeJobKind::gpus || kind == NodeJobKind::burn;
+  return kind == NodeJobKind::memory || kind == NodeJobKind::gpus || kind == NodeJobKind::burn ||
+         kind == NodeJobKind::nccl;
 }
 
 // One host, one run of a command.
@@ -106,7 +107,7 @@ void judge_board(const NodeJob& job, const BenchReport& report, const std::strin
 
 // Why a run left no report that can be read.
 Error no_report(const NodeJob& job);
-// `job` is over, and not of the kind gpus: the suite of that name judges its own.
+// `job` is over, and not of the kinds gpus and nccl: the suites of these names judge their own.
 NodeResult judge_job(const NodeJob& job);
 
 }  // namespace collctl::cmd

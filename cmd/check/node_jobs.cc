@@ -18,7 +18,7 @@ using launcher::ChildProcess;
 constexpr double kSlackSeconds = 30;  // beyond what its own deadlines allow
 
 std::vector<std::string> argv_of(const CheckRun& run, const NodeJob& job) {
-  constexpr uint32_t kScopes[] = {kBench, kTimedTask, kTask, kTask, kTask};  // by kind
+  constexpr uint32_t kScopes[] = {kBench, kTimedTask, kTask, kTask, kTask, kTask};  // by kind
   std::vector<std::string> argv = {base::kSelfPath};
   const bool remote = !run.launch.hosts.hosts.empty();
   if (remote) argv.insert(argv.end(), {"run", "--hostfile", "-"});

@@ -205,6 +205,7 @@ std::string check_json(const CheckReport& report, const Verdict& verdict) {
   if (!report.paths.ends.empty()) io.field("paths", described(report.paths));
   if (!report.gpus.empty()) io.field("gpus", described(report.gpus));
   if (!report.burnt.empty()) write_burnt(json, report.burnt);
+  if (report.nccl) io.field("nccl", described(*report.nccl));
   if (!report.machine.empty()) json.field("machine", report.machine);
   write_checks(json, report.findings, report.culprits);
   return judged_json(json, verdict);
@@ -244,6 +245,7 @@ Result<CheckReport> read_check(const Judgement& judged) {
   if (io.has("paths", true)) io.field("paths", report.paths);
   if (io.has("gpus", true)) io.field("gpus", report.gpus, kMostGpuHosts);
   if (io.has("burn", true)) read_burnt(io, report.burnt);
+  if (io.has("nccl", true)) io.field("nccl", report.nccl.emplace());
   if (io.has("machine", true)) io.field("machine", report.machine, kMostMachine);
   COLL_TRY(io.status());
   report.findings = judged.checks;
@@ -276,6 +278,7 @@ Document check_document(const CheckReport& report, std::string json) {
   document.parts.push_back({std::move(table)});
   document.parts.push_back({evidence_of(report)});
   add_gpus(report, document);
+  if (report.nccl) add_nccl(*report.nccl, document);
   Facts again, not_run;
   NamesBy<std::string> left_out;  // suites by why
   for (const SuiteResult& result : report.suites) {
@@ -307,7 +310,9 @@ std::string suites_text(int hosts, const CheckOptions& options) {
       format("{}, {}:\n", kCheckLevels[size_t(level)], counted(size_t(hosts), "host"));
   double all = 0;
   for (const Suite& suite : suites()) {
-    const bool asked = suite.run == check_burn ? options.burn_s > 0 : suite.from <= level;
+    const bool asked = suite.run == check_burn   ? options.burn_s > 0
+                       : suite.run == check_nccl ? options.with_nccl
+                                                 : suite.from <= level;
     const bool runs = asked && hosts >= suite.least_hosts;
     const double cost = likely_s(suite, hosts, options);
     all += runs ? cost : 0;

@@ -64,6 +64,7 @@ CheckReport condensed(const CheckReport& round) {
   kept.paths = {};
   kept.gpus.clear();
   kept.burnt.clear();
+  kept.nccl.reset();
   kept.machine.clear();
   std::vector<Finding> worst;
   for (const Finding& finding : round.findings) {

@@ -52,6 +52,14 @@ double traffic_seconds(int hosts, CheckLevel) {
   return kAskSeconds + 0.5 * hosts + 20;
 }
 
+// Two starts of each collective with those of NCCL, and what is measured again.
+double nccl_seconds(int hosts, CheckLevel level) {
+  return 2 * kAskSeconds + 0.2 * hosts +
+         (level == CheckLevel::quick      ? 30
+          : level == CheckLevel::standard ? 110
+                                          : 240);
+}
+
 constexpr Suite kSuites[] = {
     {"doctor", CheckLevel::quick, 1, "SSH, drivers, limits, /dev/shm, clocks, NICs, reachability",
      "SSH", asking, check_doctor},
@@ -73,6 +81,10 @@ constexpr Suite kSuites[] = {
      "the traffic of inference over all fit hosts, every element checked: tokens to experts and "
      "back, a hot expert, blocks of a cache",
      "ranks on the hosts", traffic_seconds, check_traffic, true},
+    {"nccl", CheckLevel::full, 1,
+     "the installed NCCL over all fit hosts: its library, plugins and variables alike, its "
+     "collectives beside ours and every element checked, its choice, its RAS",
+     "two GPUs and libnccl on the hosts", nccl_seconds, check_nccl, true},
     {"burn", CheckLevel::full, 1,
      "GPUs, or cores, under full load: every bit of products and memory, heat, clocks",
      "ranks on the hosts", burn_seconds, check_burn, true},
@@ -233,6 +245,10 @@ void add_check_options(std::vector<Option>& t) {
   add("only", repeatable(some_of("SUITES", names)),
       "these suites, comma separated (--list names them)");
   add("skip", repeatable(some_of("SUITES", names)), "not these suites");
+  add("with", repeatable(some_of("WHAT", {"nccl"})), "the installed NCCL is tested, too (check)",
+      "The suite nccl: which libnccl, plugins, tuners and NCCL_ variables each host has, its "
+      "collectives beside ours, size by size, with every element checked, what it chose by its own "
+      "log, and its RAS. Without it, and without --only nccl, no suite of any level uses NCCL.");
   add("list", flag(), "the suites, what each needs and is likely to take");
   add("budget", seconds("S", 0.001, 1e6), to<&CheckOptions::budget_s>,
       "start no suite that is likely to end after S seconds (check)",

@@ -215,6 +215,7 @@ class RasConnection {
         got_.erase(0, end + 1);
         return text;
       }
+      if (got_.size() > kMostRasText) return Error(ErrorCode::lost, "this is no RAS of NCCL's");
       COLL_ASSIGN(const bool more, this->more());
       if (!more) return Error(ErrorCode::lost, "it closed the connection");
     }

@@ -114,13 +114,7 @@ static void fields(Record& io, NcclConfigFile& file) {
   io.unless_empty("problems", file.problems, kMostFiles);
 }
 
-static void fields(Record& io, NcclFacts& facts) {
-  std::string schema = kSchema;
-  io.field("schema", schema);
-  if (schema != kSchema) io.fail("schema", kSchema);
-  Provenance made = provenance();
-  fields(io, made);
-  io.field("host", facts.host, 256);
+void fields(Record& io, NcclFacts& facts) {
   io.field("gpus", facts.gpus, 0, 4096);
   io.field("library", facts.library);
   io.field("net_plugin", facts.net);
@@ -130,17 +124,32 @@ static void fields(Record& io, NcclFacts& facts) {
   io.field("ports", facts.ports, kMostPorts, 256);
 }
 
+struct NcclFactsDocument {
+  NcclFacts facts;
+};
+
+static void fields(Record& io, NcclFactsDocument& document) {
+  std::string schema = kSchema;
+  io.field("schema", schema);
+  if (schema != kSchema) io.fail("schema", kSchema);
+  Provenance made = provenance();
+  fields(io, made);
+  io.field("host", document.facts.host, 256);
+  fields(io, document.facts);
+}
+
 const std::string* NcclFacts::variable(const char* name) const {
   const auto at = std::ranges::find(variables, name, &NcclVariable::name);
   return at == variables.end() ? nullptr : &at->value;
 }
 
 std::string nccl_facts_json(const NcclFacts& facts) {
-  return json_of(facts);
+  return json_of(NcclFactsDocument{facts});
 }
 
 Result<NcclFacts> read_nccl_facts(const std::string& json) {
-  return record_of<NcclFacts>(json);
+  COLL_ASSIGN(NcclFactsDocument document, record_of<NcclFactsDocument>(json));
+  return std::move(document.facts);
 }
 
 std::string nccl_facts_text(const NcclFacts& facts) {

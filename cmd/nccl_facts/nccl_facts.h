@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/record.h"
 #include "cmd/cli/parse.h"
 #include "cmd/measure/task.h"
 #include "cmd/text/console.h"
@@ -34,6 +35,8 @@ struct NcclFacts {
   std::vector<std::string> ports;       // RDMA ports that are active: "mlx5_0/1"
   const std::string* variable(const char* name) const;  // null: it is not set
 };
+// All but the host's name.
+void fields(base::Record& io, NcclFacts& facts);
 std::string nccl_facts_json(const NcclFacts& facts);
 // Untrusted. Errors: usage, with the field.
 Result<NcclFacts> read_nccl_facts(const std::string& json);

@@ -10,6 +10,7 @@
 #include "cmd/job/status_door.h"
 #include "cmd/report/options.h"
 #include "cmd/text/file.h"
+#include "cmd/status/ras.h"
 #include "cmd/text/provenance.h"
 
 namespace collctl::cmd {
@@ -120,6 +121,7 @@ Document status_document(std::span<const JobNow> jobs) {
 }
 
 Result<int> status_command(const ParsedLine& line, Console& console) {
+  if (line.has("ras")) return ras_command(line, console);
   COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr));
   for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
   std::vector<OpenDoor> doors = open_doors();
