@@ -47,6 +47,8 @@ std::vector<int> child_processes(int pid);
 std::vector<int> affinity_cores();
 // The path by which this very binary can be started again, even when its file was replaced.
 inline constexpr const char* kSelfPath = "/proc/self/exe";
+// By number below it: by which this process, and a library in it, opens what a descriptor has open.
+inline constexpr const char* kOwnDescriptors = "/proc/self/fd";
 // A path by which another process of this user can open a descriptor of this one.
 std::string descriptor_path(int fd);
 // Raises the soft limit of open files as far as allowed; returns the limit in force.

@@ -4,8 +4,6 @@
 #include <charconv>
 #include <fstream>
 
-#include "base/format.h"
-
 namespace collctl::base::host_files {
 
 std::string head_of(const fs::path& path, size_t most) {
@@ -54,10 +52,6 @@ std::vector<int> numbered(const fs::path& folder, size_t most) {
       numbers.push_back(*number);
   std::sort(numbers.begin(), numbers.end());
   return numbers;
-}
-
-std::string path_of(int fd) {
-  return format("/proc/self/fd/{}", fd);
 }
 
 bool is_bus_id(const std::string& text) {

@@ -23,8 +23,6 @@ std::optional<int> whole_number(const std::string& text);
 std::vector<fs::path> entries_of(const fs::path& folder, size_t most);
 // Those of a folder whose names are numbers, by value.
 std::vector<int> numbered(const fs::path& folder, size_t most);
-// By which this process, and a library in it, opens what a descriptor has open.
-std::string path_of(int fd);
 // "0000:18:00.0"
 bool is_bus_id(const std::string& text);
 // The device itself and all bridges above it, lowest first; empty when it is not on the PCI bus.

@@ -104,7 +104,7 @@ void rank_fields(Record& io, JsonRank& rank) {
   int gpu = 0;
   io.field("rank", rank.process.rank, 0);
   io.field("host", rank.process.host, kMostRasText);
-  io.field("pid", rank.process.pid, 0);
+  io.field("pid", rank.process.pid, -1);  // -1: RAS does not know
   if (io.has("cuda_dev", true)) io.field("cuda_dev", gpu);
   rank.process.gpus = std::to_string(gpu);
 }
@@ -171,7 +171,7 @@ void read_communicator(Record& io, RasStatus& status) {
   constexpr int kSuccess = 0, kInProgress = 7;
   for (JsonRank& rank : ranks) {
     rank.process.host = ras_text(rank.process.host);
-    status.pids.push_back(rank.process.pid);
+    if (rank.process.pid >= 0) status.pids.push_back(rank.process.pid);
     const char* const what = rank.init != kSuccess && rank.init != kInProgress ? "could not start"
                              : rank.async != kSuccess && rank.async != kInProgress ? "has failed"
                              : rank.aborted                                        ? "has aborted"
@@ -246,7 +246,7 @@ class RasConnection {
   std::string got_;
 };
 
-Result<RasStatus> talk(RasConnection& to, Deadline deadline) {
+Result<RasStatus> talk(RasConnection& to, bool by_json, Deadline deadline) {
   COLL_TRY(to.send("CLIENT PROTOCOL 2"));
   COLL_ASSIGN(const std::string hello, to.line());
   if (!hello.starts_with("SERVER PROTOCOL "))
@@ -257,11 +257,26 @@ Result<RasStatus> talk(RasConnection& to, Deadline deadline) {
   COLL_TRY(to.send(format("TIMEOUT {}", seconds)));
   COLL_ASSIGN(const std::string timeout, to.line());
   if (timeout != "OK") return Error(ErrorCode::lost, format("it says '{}'", ras_text(timeout)));
-  COLL_TRY(to.send("SET FORMAT json"));
-  COLL_ASSIGN(const std::string format, to.line());
+  if (by_json) {
+    COLL_TRY(to.send("SET FORMAT json"));
+    COLL_ASSIGN(const std::string format, to.line());
+    by_json = format == "OK";  // versions that have none say that they do not know the command
+  }
   COLL_TRY(to.send("VERBOSE STATUS"));
   COLL_ASSIGN(const std::string answer, to.all());
-  return format == "OK" ? read_ras_json(answer) : read_ras_text(answer);
+  return by_json ? read_ras_json(answer) : read_ras_text(answer);
+}
+
+Result<RasStatus> ask_by(const std::string& address, bool by_json, Deadline deadline) {
+  COLL_ASSIGN(const Address at, base::parse_address(address, deadline));
+  auto connected = base::connect_tcp(at, deadline, false);
+  if (!connected)
+    return Error(ErrorCode::unavailable,
+                 format("nothing answers there: {}", connected.error().chain()),
+                 "NCCL has it since 2.24, unless NCCL_RAS_ENABLE=0; NCCL_RAS_ADDR says where, else "
+                 "localhost:28028, while a job of NCCL's runs on the host");
+  RasConnection to(std::move(*connected), deadline);
+  return talk(to, by_json, deadline);
 }
 
 }  // namespace
@@ -326,32 +341,23 @@ Result<RasStatus> read_ras_text(const std::string& text) {
 }
 
 Result<RasStatus> ask_ras(const std::string& address, Deadline deadline) {
-  const auto asking = [&] { return format("asking NCCL's RAS at {}", address); };
-  auto at = base::parse_address(address, deadline);
-  if (!at) return std::move(at.error()).within(asking());
-  auto connected = base::connect_tcp(*at, deadline, false);
-  if (!connected)
-    return Error(ErrorCode::unavailable,
-                 format("nothing answers there: {}", connected.error().chain()),
-                 "NCCL has it since 2.24, unless NCCL_RAS_ENABLE=0; NCCL_RAS_ADDR says where, else "
-                 "localhost:28028, while a job of NCCL's runs on the host")
-        .within(asking());
-  RasConnection to(std::move(*connected), deadline);
-  auto status = talk(to, deadline);
-  if (!status) return std::move(status.error()).within(asking());
+  auto status = ask_by(address, true, deadline);
+  // What 2.28 writes of missing ranks is no JSON: a comma is not there. Its text has them as well.
+  if (!status && status.error().code == ErrorCode::usage) status = ask_by(address, false, deadline);
+  if (!status) return std::move(status.error()).within(format("asking NCCL's RAS at {}", address));
   return status;
 }
 
 void fields(Record& io, RasProcess& process) {
   io.field("host", process.host, kMostRasText);
-  io.field("pid", process.pid, 0);
+  io.field("pid", process.pid, -1);
   io.field("gpus", process.gpus, kMostRasText);
   io.field("rank", process.rank, -1);
   io.field("dead", process.dead);
 }
 
 void fields(Record& io, RasStatus& status) {
-  io.field("version", status.version, kMostRasText);
+  io.field("nccl_version", status.version, kMostRasText);
   io.field("communicators", status.communicators);
   io.field("ranks", status.ranks);
   io.field("pids", status.pids, kMostRasEntries);

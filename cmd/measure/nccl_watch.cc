@@ -9,7 +9,7 @@
 
 #include "base/drivers/nccl.h"
 #include "base/format.h"
-#include "base/host_files.h"
+#include "base/host_facts.h"
 #include "runtime/communicator/communicator.h"
 #include "runtime/plan/job_hosts.h"
 
@@ -32,7 +32,7 @@ Result<std::unique_ptr<NcclWatch>> NcclWatch::begin() {
   };
   set("NCCL_DEBUG", "INFO");
   set("NCCL_DEBUG_SUBSYS", "INIT,GRAPH,NET,TUNING,ENV");
-  set("NCCL_DEBUG_FILE", base::host_files::path_of(made->file_.get()));
+  set("NCCL_DEBUG_FILE", format("{}/{}", base::kOwnDescriptors, made->file_.get()));
   return made;
 }
 

@@ -26,7 +26,8 @@ void add_missing(const RasStatus& status, bool dead, const char* what, std::stri
   if (count == 0) return;
   std::vector<std::string> hosts;
   for (const auto& [host, some] : processes.groups()) hosts.push_back(host);
-  text += format("{} {}, on {}:\n", counted(count, "process"), what, folded_hosts(hosts));
+  text += format("{} {}, on {}:\n", format("{} process{}", count, count == 1 ? "" : "es"), what,
+                 folded_hosts(hosts));
   size_t lines = 0;
   for (const auto& [host, some] : processes.groups())
     if (lines++ < kMostLines) text += format("  {}: {}\n", host, joined(some));
