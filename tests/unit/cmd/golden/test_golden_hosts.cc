@@ -5,7 +5,9 @@
 #include "cmd/check/gpus.h"
 #include "cmd/check/trend.h"
 #include "cmd/memory_test/memory_test.h"
+#include "cmd/nccl_facts/nccl_facts.h"
 #include "cmd/saved.h"
+#include "cmd/status/ras.h"
 #include "cmd/status/status.h"
 #include "cmd/text/sizes.h"
 #include "cmd/window_test/window_test.h"
@@ -65,6 +67,69 @@ CheckReport checked_hosts() {
   }
   report.paths.ends = {{node(1), "eth0"}, {node(2), "eth0"}, {node(3), "eth0"}};
   report.paths.GBps = {{kNotTried, 1.5, 1.25}, {1.5, kNotTried, 1.5}, {1.25, 1.5, kNotTried}};
+  return report;
+}
+
+// NCCL on three hosts: slow at a large size, another version on one, a process missing.
+NcclReport beside_nccl() {
+  NcclReport report;
+  report.name = "nccl 2.28.9";
+  report.ranks = 6;
+  for (const int number : {1, 2, 3}) {
+    NcclHost& host = report.hosts.emplace_back();
+    host.host = node(number);
+    host.facts.gpus = 2;
+    host.facts.library = {"/usr/lib/libnccl.so.2.28.9", number == 3 ? "2.27.3" : "2.28.9", ""};
+    host.facts.net.missing = "libnccl-net-x.so: cannot open shared object file";
+    host.facts.tuner = {"/opt/libnccl-tuner.so", "v5", ""};
+    host.facts.files = {{"/etc/nccl.conf", {"line 3 is not NAME=VALUE"}}};
+    host.facts.variables = {{"NCCL_NET_PLUGIN", "x", "/etc/nccl.conf"}};
+    host.facts.ports = {"mlx5_0/1"};
+    NcclOnHost& seen = report.seen.emplace_back();
+    seen.host = node(number);
+    seen.rank = 2 * (number - 1);
+    seen.log.version = "2.28.9+cuda12.9";
+    seen.log.network = "Socket";
+    seen.log.network_line = "Using network Socket";
+    seen.log.channels = 4;
+    seen.log.ring = number == 1 ? "0 1 2 3 4 5" : "";
+    seen.log.ways = {{"P2P/CUMEM", 8, "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM"},
+                     {"NET/Socket/0", 4, "Channel 00/0 : 1[1] -> 2[0] [send] via NET/Socket/0"}};
+    seen.log.warnings = {"something bad"};
+    seen.ras.address = "localhost:28028";
+    if (number == 3) {
+      seen.ras.missing = "another job of NCCL's answers at localhost:28028 (pid 7)";
+      continue;
+    }
+    RasStatus& status = seen.ras.status.emplace();
+    status.version = "2.28.9";
+    status.communicators = 1;
+    status.ranks = 5;
+    status.pids = {71, 72};
+    if (number == 1) status.missing = {{"10.0.0.3", 4242, "1", 5, false}};
+    if (number == 2)
+      status.problems = {"communicator 0x1: rank 4 on 10.0.0.3 has aborted (code 0)"};
+  }
+  report.own_ways = {{"NET/IB/0/GDRDMA", 8}, {"P2P/direct pointer", 16}};
+  for (const uint64_t bytes : {uint64_t(1024), uint64_t(64) << 20}) {
+    NcclRow& row = report.rows.emplace_back();
+    row.collective = "allreduce";
+    row.bytes = bytes;
+    row.own_us = 100;
+    row.nccl_us = bytes < (1 << 20) ? 95 : 400;
+    row.own_GBps = double(bytes) / 1e5;
+    row.nccl_GBps = row.own_GBps * row.own_us / row.nccl_us;
+    row.own_algorithm = "ring";
+    row.own_protocol = "ll128";
+    row.own_channels = 8;
+    if (bytes > 1024) {
+      row.algorithm = "Ring";
+      row.protocol = "Simple";
+      row.channels = 2;
+    }
+    row.wrong = 0;
+    row.again = bytes > 1024;
+  }
   return report;
 }
 
@@ -303,6 +368,14 @@ TEST_CASE("what check says is as it was", "[golden]") {
   gpus.culprits = judged.culprits;
   gpus.out[node(2)] = "gpus";
   hold_check(goldens, "gpus", gpus, {"html", "csv"});
+
+  CheckReport nccl = checked_hosts();
+  nccl.nccl = beside_nccl();
+  for (Finding& finding : nccl_fact_findings(nccl.nccl->hosts)) nccl.findings.push_back(finding);
+  for (Finding& finding : nccl_speed_findings(nccl.nccl->rows, 0.7))
+    nccl.findings.push_back(finding);
+  for (Finding& finding : nccl_seen_findings(*nccl.nccl)) nccl.findings.push_back(finding);
+  hold_check(goldens, "nccl", nccl, {"html"});
   goldens.hold("list.txt", suites_text(1, {.level = CheckLevel::quick}) +
                                suites_text(16, {.level = CheckLevel::full, .burn_s = 360}));
   goldens.hold("drain.txt", drain_lines(failed));
@@ -387,6 +460,22 @@ TEST_CASE("what burn-test writes is as it was", "[golden]") {
   bad.wrong = {{"bf16", "earlier rounds", 3, "row 5, column 9", 0x3f808000, 0x3f80a000, 1}};
   goldens.hold("report.txt", burn_text(report));
   goldens.hold("report.json", burn_json(report));
+}
+
+TEST_CASE("what nccl-facts and status --ras write is as it was", "[golden]") {
+  Goldens goldens("nccl");
+  NcclFacts facts = beside_nccl().hosts[0].facts;
+  facts.host = "node01";
+  goldens.hold("facts.txt", nccl_facts_text(facts));
+  goldens.hold("facts.json", nccl_facts_json(facts) + "\n");
+  RasStatus status = *beside_nccl().seen[0].ras.status;
+  status.missing.push_back({"10.0.0.4", 4343, "0,1", -1, true});
+  status.timeouts = 2;
+  goldens.hold("ras.txt", ras_text("localhost:28028", status));
+  goldens.hold("ras.json", ras_json("localhost:28028", status));
+  status.missing.clear();
+  status.timeouts = 0;
+  goldens.hold("ras-well.txt", ras_text("localhost:28028", status));
 }
 
 TEST_CASE("what memory-test writes is as it was", "[golden]") {

@@ -116,6 +116,20 @@ Server::Serve nccl(const std::string& answer, bool json) {
     say(fd, answer);
   };
 }
+// As 2.28 does where a rank is missing; then it is asked for its text.
+Server::Serve broken_nccl(const std::string& json, const std::string& text) {
+  return [=, asked = std::make_shared<int>(0)](int fd) {
+    if ((*asked)++ == 0) {
+      nccl(json, true)(fd);
+      return;
+    }
+    (void)line_of(fd);
+    say(fd, "SERVER PROTOCOL 2\n");
+    (void)line_of(fd);
+    say(fd, "OK\n");
+    if (line_of(fd) == "VERBOSE STATUS") say(fd, text);
+  };
+}
 base::Deadline soon() {
   return base::Deadline::after_seconds(20);
 }
@@ -190,6 +204,18 @@ TEST_CASE("RAS: asked by its protocol, with either format", "[nccl]") {
     REQUIRE(status);
     CHECK(status->ranks == 1);
     CHECK(status->missing.size() == 1);
+  }
+  {
+    std::string broken = answer_json(rank_json(0, 70, 5), kMissing);
+    const size_t comma = broken.find(", \"status\"", broken.find("missing_ranks\""));
+    REQUIRE(comma != std::string::npos);
+    broken.erase(comma, 1);
+    REQUIRE_FALSE(read_ras_json(broken));
+    const Server server(broken_nccl(broken, kText), 2);
+    const auto status = ask_ras(server.address(), soon());
+    INFO((status ? "" : status.error().chain()));
+    REQUIRE(status);
+    CHECK(status->missing.size() == 2);
   }
   const Server server(nccl(kText, false));
   const auto status = ask_ras(server.address(), soon());
