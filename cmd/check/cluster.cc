@@ -260,21 +260,6 @@ class Measured {
   bool far_below_ = false, slow_ = false;
 };
 
-Result<std::optional<Error>> measure_task(CheckRun& run, const LaunchOptions& launch,
-                                          const TaskSpec& task, const BenchSpec& spec,
-                                          const std::string& what, BenchReport& report) {
-  Collected sink(run, what);
-  const JobOutcome outcome = run_task_job(launch, task, sink);
-  if (outcome.error && outcome.error->code == ErrorCode::interrupted) {
-    run.interrupted = outcome.error;
-    return *outcome.error;
-  }
-  report = std::move(sink.report);
-  report.spec = spec;
-  report.hosts = outcome.hosts;
-  return outcome.error;
-}
-
 }  // namespace
 
 Result<std::vector<Host>> partners_of(CheckRun& run, const char* suite) {
@@ -315,17 +300,20 @@ Result<std::optional<Error>> measure_on(CheckRun& run, const std::vector<Host>& 
                                         BenchReport& report) {
   LaunchOptions launch = run.launch_of(hosts);
   if (spec.split) launch.map_by = launcher::MapBy::slot;  // its ranks count host by host
-  return measure_task(run, launch, task_of(spec), spec, what, report);
-}
-
-Result<std::optional<Error>> measure_on_gpus(CheckRun& run, const std::vector<Host>& hosts,
-                                             const BenchSpec& spec, const std::string& what,
-                                             BenchReport& report) {
-  LaunchOptions launch = run.launch_of(hosts);
+  // On hosts with GPUs a rank for each.
   const auto task =
       settle_line(run.line, launch, [&](int) -> Result<TaskSpec> { return task_of(spec); });
   if (!task) return std::optional<Error>(task.error());
-  return measure_task(run, launch, *task, spec, what, report);
+  Collected sink(run, what);
+  const JobOutcome outcome = run_task_job(launch, *task, sink);
+  if (outcome.error && outcome.error->code == ErrorCode::interrupted) {
+    run.interrupted = outcome.error;
+    return *outcome.error;
+  }
+  report = std::move(sink.report);
+  report.spec = spec;
+  report.hosts = outcome.hosts;
+  return outcome.error;
 }
 
 Status check_cluster(CheckRun& run) {

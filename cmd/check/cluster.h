@@ -11,15 +11,13 @@
 
 namespace collctl::cmd {
 
-// One job on these hosts, `what` in its progress; with spec.split by ranks, which count host by
-// host in the order of the check's list. Returns the error that ended it, or none. Errors: a
-// signal.
+// One job on these hosts, on GPUs where they have some, `what` in its progress; with spec.split by
+// ranks, which count host by host in the order of the check's list. Returns the error that ended
+// it, or none. Errors: a signal.
 using MeasureOn = Result<std::optional<Error>>(CheckRun& run, const std::vector<Host>& hosts,
                                                const BenchSpec& spec, const std::string& what,
                                                BenchReport& report);
 MeasureOn measure_on;
-// The same on GPUs, one rank for each: an error where the hosts have none that can be used.
-MeasureOn measure_on_gpus;
 
 // Those of the fit hosts that reach each other; of the rest it is told. Errors: incomplete.
 Result<std::vector<Host>> partners_of(CheckRun& run, const char* suite);

@@ -293,7 +293,7 @@ Status check_nccl(CheckRun& run) {
     return Error(ErrorCode::incomplete, "NCCL works on GPUs, and --device cpu is given");
   COLL_ASSIGN(std::vector<NcclHost> facts, ask_facts(run));
   if (facts.empty()) return Error(ErrorCode::incomplete, "no host said which NCCL it has");
-  return check_nccl_of(run, std::move(facts), measure_on_gpus);
+  return check_nccl_of(run, std::move(facts), measure_on);
 }
 
 }  // namespace collctl::cmd
