@@ -18,6 +18,7 @@ Result<RailsReport> measure(const CheckRun& run, const std::vector<Host>& hosts)
   spec.seconds = run.options.level == CheckLevel::full ? kFullSeconds : kSeconds;
   spec.sparse_from = kSparseFrom;
   spec.below = run.options.below;
+  spec.memory = runtime::MemoryChoice::host;
   if (run.line.has("net")) spec.net = run.line.text("net");
   TaskSpec task{.task = &kRailsTask, .settings = {}, .options = spec.to_json()};
   task.settings.device_request = DeviceRequest::cpu;

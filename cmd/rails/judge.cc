@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "cmd/judge/odd_link.h"
 #include "cmd/measure/timing.h"
+#include "cmd/rails/memory_judge.h"
 #include "cmd/rails/path_trials.h"
 #include "cmd/rails/usual.h"
 
@@ -434,8 +435,22 @@ std::vector<int> hosts_in_doubt(const RailsReport& report, double below, int rou
 }
 
 RailsFindings judge_rails(const RailsReport& report, double below) {
-  RailsFindings found = Judge(report, below).run();
+  RailsFindings found;
+  if (report.memory != runtime::MemoryChoice::gpu)
+    found = Judge(report, below).run();
+  else
+    for (const RailsHost& host : report.hosts)
+      for (const RailsNic& nic : host.nics) found.rdma |= nic.rdma;
   found.below = below;
+  MemoryFindings memories = judge_memories(report, below);
+  for (const size_t path : memories.unexplained)
+    found.unexplained.push_back(found.checks.size() + path);
+  const auto add = [](auto& to, auto& from) {
+    std::move(from.begin(), from.end(), std::back_inserter(to));
+  };
+  add(found.checks, memories.checks);
+  add(found.culprits, memories.culprits);
+  add(found.summary, memories.summary);
   return found;
 }
 

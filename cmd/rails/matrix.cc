@@ -9,6 +9,7 @@
 #include "base/host_limits.h"
 #include "cmd/judge/blame.h"
 #include "cmd/measure/fields.h"
+#include "cmd/rails/memory_pair.h"
 #include "cmd/rails/pair.h"
 #include "runtime/bootstrap/interfaces.h"
 #include "runtime/links/proxy.h"
@@ -22,6 +23,7 @@ namespace {
 
 constexpr size_t kMostCells = kMostRailNics * kMostRailNics;
 constexpr size_t kMostRailsText = 8192;
+constexpr double kMemorySteps = 3, kMostCurveSeconds = 40;  // of a step of memory_pair.cc
 
 void write(ByteWriter& w, const RailPair& pair) {
   w.put(int32_t(pair.from)).put(int32_t(pair.to)).put(uint32_t(pair.cells.size()));
@@ -107,6 +109,7 @@ struct Rails::State {
   std::shared_ptr<void> devices;                        // held open
   uint32_t abort_word = 0;
   std::vector<uint8_t> memory;
+  std::unique_ptr<MemoryAreas> areas;  // of a host that acts, where GPU memory is wanted
   RailMatrix matrix;
   std::vector<base::Address> beside_rdma;  // by host: where connections beside RDMA arrive
   HostGroups groups;                       // ranks by host
@@ -114,6 +117,7 @@ struct Rails::State {
   int self = -1;                           // index of the host that this rank acts for
   bool all_done = false;                   // with the round, as of the last beat
 
+  bool is_of_hosts(const MemoryTrial& trial) const;
   Status join_bootstrap(const Interface& interface, Deadline deadline);
   Status share_busy(const base::HostLoad& before);
   Status gather_hosts();
@@ -122,9 +126,13 @@ struct Rails::State {
   RailSide side_with(int other) const;
   Status try_pair(int a, int b, double seconds, std::vector<RailPair>& found);
   Status run_round(const std::vector<std::pair<int, int>>& pairs, double seconds);
-  Result<std::vector<int>> agree_on(int round);
+  Result<std::vector<int>> agree_on(const std::vector<int>& open);
   Status measure_again(const base::HostLoad& before);
   Status share(const std::vector<RailPair>& found);
+  Status try_memory(int a, int b, double seconds, std::vector<MemoryTrial>& found);
+  Status run_memory(const HostRounds& rounds, double seconds);
+  Status share_memory(const std::vector<MemoryTrial>& found);
+  Status run_memories();
   Status beat(bool done);
   Deadline patience() const;
   Status run();
@@ -247,6 +255,11 @@ Status Rails::State::gather_nics() {
     Status found = find_rail_nics(
         {.net = settings.net, .interfaces = settings.interfaces, .family = settings.family}, host,
         devices);
+    if (found && options.memory != MemoryChoice::host) {
+      std::vector<transport::DevicePointer> gpus;
+      find_rail_gpus(host, gpus);
+      areas = std::make_unique<MemoryAreas>(std::move(gpus), options.message_bytes);
+    }
     const base::Address at = listeners[0]->address();
     if (found) found = listen(host);
     if (!found) return std::move(found.error()).within(host.host.name);
@@ -340,7 +353,8 @@ Status Rails::State::beat(bool done) {
 // From one beat to the next a rank takes one step beyond the second in which none is due. By that
 // second the partner of a rank that hangs is first to say so.
 Deadline Rails::State::patience() const {
-  const double step_s = 1 + std::max(options.seconds, options.again_seconds) + options.timeout_s;
+  double step_s = 1 + std::max(options.seconds, options.again_seconds) + options.timeout_s;
+  if (options.memory != MemoryChoice::host) step_s = kMemorySteps * step_s + kMostCurveSeconds;
   return Deadline::after_seconds(std::max(settings.op_timeout_s, step_s) + kRailBeatSeconds);
 }
 
@@ -371,10 +385,9 @@ Status Rails::State::share_busy(const base::HostLoad& before) {
 }
 
 // Rank 0 says which hosts are open; all do as it says.
-Result<std::vector<int>> Rails::State::agree_on(int round) {
+Result<std::vector<int>> Rails::State::agree_on(const std::vector<int>& mine) {
   ByteWriter w;
-  if (options.rank == 0 && options.again)
-    for (const int host : options.again(matrix, round)) w.put(int32_t(host));
+  for (const int host : mine) w.put(int32_t(host));
   COLL_ASSIGN(const auto texts, meeting->gather(w.bytes(), patience()));
   std::vector<int> open;
   ByteReader r(texts[0]);
@@ -390,7 +403,9 @@ Result<std::vector<int>> Rails::State::agree_on(int round) {
 // Sure is what is bad twice, and beside hosts that are good: one bad measurement is noise.
 Status Rails::State::measure_again(const base::HostLoad& before) {
   for (int round = 0; round < kMostAgain; ++round) {
-    COLL_ASSIGN(const std::vector<int> open, agree_on(round));
+    std::vector<int> in_doubt;
+    if (options.rank == 0 && options.again) in_doubt = options.again(matrix, round);
+    COLL_ASSIGN(const std::vector<int> open, agree_on(in_doubt));
     if (open.size() < 2) return {};
     if (options.rank == 0 && options.progress)
       options.progress(format("rails: {} hosts once more", open.size()));
@@ -406,10 +421,86 @@ Status Rails::State::measure_again(const base::HostLoad& before) {
   return {};
 }
 
+Status Rails::State::try_memory(int a, int b, double seconds, std::vector<MemoryTrial>& found) {
+  RailSide side = side_with(self == a ? b : a);
+  side.seconds = seconds;
+  side.beat = [this] { return beat(false); };
+  std::vector<MemoryTrial> trials =
+      plan_trials(matrix.hosts[size_t(a)], matrix.hosts[size_t(b)], {a, b}, matrix.one_host,
+                  options.every_nic, roce_version);
+  COLL_TRY(try_memories(side, *areas, options.sizes, trials));
+  if (self == a) std::move(trials.begin(), trials.end(), std::back_inserter(found));
+  return {};
+}
+
+bool Rails::State::is_of_hosts(const MemoryTrial& trial) const {
+  const auto has = [&](int at, int gpu, int nic) {
+    if (at >= int(matrix.hosts.size())) return false;
+    const RailHost& host = matrix.hosts[size_t(at)];
+    return gpu < int(host.gpus.list.size()) && nic < int(host.nics.size());
+  };
+  return has(trial.from, trial.from_gpu, trial.from_nic) &&
+         has(trial.to, trial.to_gpu, trial.to_nic);
+}
+
+Status Rails::State::share_memory(const std::vector<MemoryTrial>& found) {
+  ByteWriter w;
+  for (const MemoryTrial& trial : found) w.put_bytes(base::encoded(trial));
+  COLL_ASSIGN(const auto texts, meeting->gather(w.bytes(), patience()));
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    ByteReader r(texts[rank]);
+    while (r.ok() && !r.at_end()) {
+      MemoryTrial trial;
+      Record io(r.get_bytes());
+      fields(io, trial);
+      if (!io.status() || !io.rest().empty() || !is_of_hosts(trial)) r.fail();
+      if (r.ok()) matrix.trials.push_back(std::move(trial));
+    }
+    if (!r.ok())
+      return Error(ErrorCode::lost, format("the results of rank {} are malformed", rank))
+          .blame(int(rank));
+  }
+  return {};
+}
+
+Status Rails::State::run_memory(const HostRounds& rounds, double seconds) {
+  for (size_t i = 0; i < rounds.size(); ++i) {
+    if (options.rank == 0 && options.progress)
+      options.progress(format("GPU memory: round {} of {}", i + 1, rounds.size()));
+    std::vector<MemoryTrial> found;
+    for (const auto& [a, b] : rounds[i]) {
+      if (self != a && self != b) continue;
+      COLL_TRY_IN(try_memory(a, b, seconds, found),
+                  format("{} and {}", matrix.hosts[size_t(a)].host, matrix.hosts[size_t(b)].host));
+    }
+    for (all_done = false; !all_done;) COLL_TRY(beat(true));
+    COLL_TRY(share_memory(found));
+  }
+  return {};
+}
+
+Status Rails::State::run_memories() {
+  std::vector<bool> with_gpus;
+  for (const RailHost& host : matrix.hosts) with_gpus.push_back(!host.gpus.list.empty());
+  COLL_TRY(run_memory(memory_rounds(with_gpus), options.seconds));
+  if (matrix.trials.empty()) return {};
+  for (int round = 0; round < kMostMemoryAgain; ++round) {
+    std::vector<int> in_doubt;
+    if (options.rank == 0 && options.memory_again) in_doubt = options.memory_again(matrix);
+    COLL_ASSIGN(const std::vector<int> open, agree_on(in_doubt));
+    if (open.empty()) return {};
+    COLL_TRY(run_memory(memory_rounds_again(open, int(matrix.hosts.size()), round),
+                        options.again_seconds));
+  }
+  return {};
+}
+
 Status Rails::State::run() {
   COLL_TRY_IN(gather_hosts(), "finding the hosts");
   COLL_TRY_IN(gather_nics(), "finding the NICs");
-  const auto rounds = rail_rounds(int(matrix.hosts.size()), options.sparse_from);
+  HostRounds rounds;
+  if (options.memory != MemoryChoice::gpu)
+    rounds = rail_rounds(int(matrix.hosts.size()), options.sparse_from);
   const base::HostLoad before = base::host_load();
   for (size_t i = 0; i < rounds.size(); ++i) {
     if (options.rank == 0 && options.progress)
@@ -417,7 +508,11 @@ Status Rails::State::run() {
     COLL_TRY(run_round(rounds[i], options.seconds));
   }
   COLL_TRY(share_busy(before));
-  COLL_TRY(measure_again(before));
+  if (!rounds.empty()) COLL_TRY(measure_again(before));
+  if (options.memory != MemoryChoice::host) {
+    COLL_TRY(run_memories());
+    COLL_TRY(share_busy(before));
+  }
   std::stable_sort(matrix.pairs.begin(), matrix.pairs.end(),
                    [](const RailPair& a, const RailPair& b) {
                      return std::pair(a.from, a.to) < std::pair(b.from, b.to);

@@ -14,7 +14,7 @@
 
 #include "base/cancel.h"
 #include "cmd/measure/task.h"
-#include "cmd/rails/path.h"
+#include "cmd/rails/memory.h"
 #include "runtime/bootstrap/unique_id.h"
 
 namespace collctl::runtime {
@@ -29,11 +29,18 @@ struct RailMatrix {
   bool one_host = false;         // there is one: its NICs were tried against each other
   std::vector<RailPair> pairs;   // both directions of each pair tried; of one host, one
   std::vector<RailPair> before;  // of pairs that were tried again, as they were then, in turn
+  // With GPU memory; of what was measured again each time counts, the last is the result.
+  std::vector<MemoryTrial> trials;
   // A newer measurement of the same two hosts takes its place.
   void add(RailPair pair);
 };
 
-inline constexpr int kMostAgain = 6;
+inline constexpr int kMostAgain = 6, kMostMemoryAgain = 2;
+
+// Memory that messages go from and to.
+enum class MemoryChoice : uint8_t { host, gpu, both, automatic };  // the last: both where there are
+inline constexpr int kMemoryChoices = 4;
+const char* memory_choice_word(MemoryChoice choice);  // "host", "gpu", "both", "auto"
 
 // Which hosts are tried in each round; `sparse_from` as in Rails::Options. Pure.
 std::vector<std::vector<std::pair<int, int>>> rail_rounds(int hosts, int sparse_from);
@@ -65,6 +72,11 @@ class Rails {
     // again_seconds a path; fewer than two: all is clear. Null: none ever.
     std::function<std::vector<int>(const RailMatrix&, int round)> again;
     double again_seconds = 0.1;
+    MemoryChoice memory = MemoryChoice::host;
+    bool every_nic = false;       // GPUs over NICs that are far from them as well
+    std::vector<uint64_t> sizes;  // of a curve of each measurement with GPU memory
+    // Likewise, of hosts whose GPUs are measured once more, up to kMostMemoryAgain times.
+    std::function<std::vector<int>(const RailMatrix&)> memory_again;
     cmd::RankRelay* relay = nullptr;  // through which ranks meet; null: over the bootstrap
     std::function<void(const std::string&)> progress;  // of rank 0
   };

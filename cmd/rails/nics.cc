@@ -18,7 +18,7 @@ using transport::IbDevices;
 using transport::IbGid;
 using transport::IbPort;
 
-constexpr size_t kMostUnused = 256, kMostWord = 1024;
+constexpr size_t kMostWord = 1024, kMostGpuBytes = size_t{8} << 20;
 
 void bound(RailHost& found) {
   while (found.nics.size() > kMostRailNics) {
@@ -26,7 +26,7 @@ void bound(RailHost& found) {
         format("{}: at most {} NICs of a host are tried", found.nics.back().name, kMostRailNics));
     found.nics.pop_back();
   }
-  if (found.unused.size() > kMostUnused) found.unused.resize(kMostUnused);
+  if (found.unused.size() > kMostUnusedNics) found.unused.resize(kMostUnusedNics);
   for (std::string& text : found.unused) text = text.substr(0, kMostWord);
 }
 
@@ -150,6 +150,7 @@ Bytes encode(const RailHost& host) {
   for (const std::string& text : host.unused) write(w, text);
   w.put(uint32_t(host.nics.size()));
   for (const RailNic& nic : host.nics) write(w, nic);
+  w.put_bytes(base::encoded(host.gpus));
   return w.take();
 }
 
@@ -163,11 +164,16 @@ Result<RailHost> decode_rail_host(ByteView bytes) {
   host.host.name = r.get_string(kMostWord);
   host.why_no_rdma = r.get_string(kMostWord);
   const auto unused = r.get<uint32_t>();
-  if (unused > kMostUnused) r.fail();
+  if (unused > kMostUnusedNics) r.fail();
   for (uint32_t i = 0; i < unused && r.ok(); ++i) host.unused.push_back(r.get_string(kMostWord));
   const auto nics = r.get<uint32_t>();
   if (nics > kMostRailNics) r.fail();
   for (uint32_t i = 0; i < nics && r.ok(); ++i) host.nics.push_back(read_nic(r));
+  Record io(r.get_bytes(kMostGpuBytes));
+  fields(io, host.gpus);
+  if (!io.status() || !io.rest().empty()) r.fail();
+  for (const RailGpu& gpu : host.gpus.list)
+    if (gpu.nics.size() != host.nics.size()) r.fail();
   if (!r.ok() || !r.at_end())
     return Error(ErrorCode::lost, "a rank's list of NICs is malformed",
                  "is the same version of collctl on all hosts?");

@@ -9,11 +9,12 @@
 #include "base/bytes.h"
 #include "base/result.h"
 #include "base/socket.h"
+#include "cmd/rails/gpus.h"
 #include "transport/net/ib/gid.h"
 
 namespace collctl::runtime {
 
-inline constexpr size_t kMostRailNics = 16;  // of a host; more are ignored, with a note
+inline constexpr size_t kMostUnusedNics = 256;  // that are told
 
 struct RailNic {
   std::string name;          // "mlx5_0:1", "eth0"
@@ -36,6 +37,7 @@ struct RailHost {
   std::vector<std::string> unused;  // each with why
   std::string why_no_rdma;          // empty when RDMA ports were found, or none were wanted
   std::string busy;                 // why its speeds say little; known when all is measured
+  RailGpus gpus = {};               // empty where their memory is not wanted
 };
 
 struct RailNicFilter {

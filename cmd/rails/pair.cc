@@ -1,49 +1,23 @@
 #include "cmd/rails/pair.h"
 
-#include <algorithm>
 #include <thread>
 
 #include "base/format.h"
 #include "base/host_half_open.h"
 #include "base/log.h"
-#include "transport/table/nets.h"
+#include "cmd/rails/pair_talk.h"
 
 namespace collctl::runtime {
 
 namespace {
 
-using transport::Direction;
-using transport::PeerInfo;
-
 constexpr uint32_t kPurpose = 0x7261696c;  // of the two ends' edges
-constexpr double kSlackSeconds = 1;        // of the peer's processor, for what only it does
 constexpr double kRailGoodbyeSeconds = 1;
 constexpr size_t kMostBlob = 4096, kMostRailText = 4096;
 
-PeerInfo peer_info(const RailHost& host, const RailNic& nic, const base::Address& at) {
-  PeerInfo info{};
-  info.rank = host.rank;
-  info.host_hash = host.hash;
-  info.network_namespace = host.network_namespace;
-  info.bus_id = -1;
-  if (nic.rdma())
-    info.nets = nic.link_layer == base::drivers::kLinkEthernet ? transport::kNetRoce
-                                                               : transport::kNetInfiniBand;
-  info.net_address = at.storage;
-  info.net_address_length = uint32_t(at.length);
-  info.host_id = int32_t(host.host.id);
-  host.host.name.copy(info.host, sizeof info.host - 1);
-  return info;
-}
-
-Error unreadable(const RailHost& peer) {
-  return Error(ErrorCode::lost, format("the rail data of {} is malformed", peer.host))
-      .blame(peer.rank);
-}
-
 class PairTest {
  public:
-  explicit PairTest(const RailSide& side) : side_(side) {}
+  explicit PairTest(const RailSide& side) : side_(side), talk_(side) {}
   Result<std::vector<std::vector<RailResult>>> run();
 
  private:
@@ -63,16 +37,15 @@ class PairTest {
   Status agree_all();
   Status stream_all();
   Status leave();
-  Result<Bytes> swap(Bytes mine);
   static void write(ByteWriter& w, const RailResult& result);
   static RailResult read(ByteReader& r);
   RailResult seen(const Way& way) const;
   void settle(Way& way, const RailResult& mine, const RailResult& theirs);
 
   const RailSide& side_;
+  PairTalk talk_;
   std::vector<std::vector<RailResult>> results_;
   std::vector<Way> ways_;
-  int64_t heard_ns_ = now_ns(), beat_ns_ = now_ns();  // of the peer, of all
 };
 
 // The facts of two ports; a way for each two that may go together.
@@ -91,24 +64,6 @@ PairTest::Way PairTest::make_way(bool sends, size_t from, size_t to, RailResult&
   const size_t cell = from * receiver(sends).nics.size() + to;
   const RailNic& my_nic = side_.mine->nics[sends ? from : to];
   const RailNic& their_nic = side_.theirs->nics[sends ? to : from];
-  transport::NetEnd end{};
-  end.spec.channel = int(cell);
-  end.spec.direction = sends ? Direction::send : Direction::recv;
-  end.spec.self = peer_info(*side_.mine, my_nic, {});
-  end.spec.peer =
-      peer_info(*side_.theirs, their_nic, their_nic.rdma() ? side_.theirs_at : their_nic.address);
-  end.spec.purpose = kPurpose;
-  transport::Services services;
-  services.acceptor = side_.acceptors[my_nic.rdma() ? 0 : sends ? from : to];
-  services.secret = side_.secret;
-  services.comm_hash = side_.comm_hash;
-  services.helper_threads = 0;
-  if (my_nic.rdma()) end.spec.nic.name = my_nic.name;
-  // Inside one host the kernel passes packets on itself, whatever interface is named.
-  const bool apart = side_.mine->network_namespace != side_.theirs->network_namespace ||
-                     side_.mine->hash != side_.theirs->hash;
-  if (!my_nic.rdma())
-    services.source = {.address = my_nic.address, .interface = apart ? my_nic.name : ""};
   Way way{.sends = sends,
           .result = &result,
           .my_nic = &my_nic,
@@ -116,32 +71,9 @@ PairTest::Way PairTest::make_way(bool sends, size_t from, size_t to, RailResult&
           .path = nullptr,
           .mine = {},
           .theirs = {}};
-  way.path = std::make_unique<RailPath>(end, services, my_nic.rdma(), side_.memory, uint32_t(cell));
+  way.path = make_path(side_, sends, sends ? from : to, sends ? to : from,
+                       {.purpose = kPurpose, .number = uint32_t(cell), .memory = side_.memory});
   return way;
-}
-
-// A peer that lives is heard of after each step, which may take its whole time; what has passed
-// since then counts. The first end says when the next beat is due.
-Result<Bytes> PairTest::swap(Bytes mine) {
-  const double step_s = side_.seconds + side_.timeout_s + kSlackSeconds;
-  const Deadline deadline =
-      Deadline::at_ns(heard_ns_ + int64_t(std::max(side_.op_timeout_s, step_s) * 1e9));
-  const int peer = side_.theirs->rank;
-  const std::string context = format("rails of {} and {}", side_.mine->host, side_.theirs->host);
-  bool due = double(now_ns() - beat_ns_) / 1e9 >= kRailBeatSeconds;
-  mine.push_back(uint8_t(due));
-  COLL_TRY_IN(side_.meeting->send(peer, mine, deadline), context);
-  auto theirs = side_.meeting->receive(peer, deadline);
-  if (!theirs) return std::move(theirs.error()).within(context);
-  if (theirs->empty()) return unreadable(*side_.theirs);
-  if (!side_.first) due = theirs->back() != 0;
-  theirs->pop_back();
-  if (due) {
-    COLL_TRY(side_.beat());
-    beat_ns_ = now_ns();
-  }
-  heard_ns_ = now_ns();
-  return theirs;
 }
 
 Status PairTest::exchange_blobs() {
@@ -151,13 +83,13 @@ Status PairTest::exchange_blobs() {
     way.mine = way.path->describe(deadline);
     w.put_bytes(way.mine);
   }
-  COLL_ASSIGN(const Bytes theirs, swap(w.bytes()));
+  COLL_ASSIGN(const Bytes theirs, talk_.swap(w.bytes()));
   ByteReader r(theirs);
   for (Way& way : ways_) {
     const ByteView blob = r.get_bytes(kMostBlob);
     way.theirs.assign(blob.begin(), blob.end());
   }
-  if (!r.ok() || !r.at_end()) return unreadable(*side_.theirs);
+  if (!r.ok() || !r.at_end()) return talk_.unreadable();
   return {};
 }
 
@@ -253,7 +185,7 @@ Status PairTest::agree_all() {
   ByteWriter w;
   std::vector<RailResult> all;
   for (const Way& way : ways_) write(w, all.emplace_back(seen(way)));
-  COLL_ASSIGN(const Bytes theirs, swap(w.bytes()));
+  COLL_ASSIGN(const Bytes theirs, talk_.swap(w.bytes()));
   ByteReader r(theirs);
   for (size_t i = 0; i < ways_.size(); ++i) {
     Way& way = ways_[i];
@@ -261,7 +193,7 @@ Status PairTest::agree_all() {
     const RailResult their = read(r);
     settle(way, mine, their);
   }
-  if (!r.ok() || !r.at_end()) return unreadable(*side_.theirs);
+  if (!r.ok() || !r.at_end()) return talk_.unreadable();
   std::erase_if(ways_, [&](const Way& way) { return way.result->end != RailEnd::ok; });
   return {};
 }
@@ -272,10 +204,10 @@ Status PairTest::stream_all() {
     ByteWriter w;
     const RailResult mine = way.path->result();
     write(w, mine);
-    COLL_ASSIGN(const Bytes theirs, swap(w.bytes()));
+    COLL_ASSIGN(const Bytes theirs, talk_.swap(w.bytes()));
     ByteReader r(theirs);
     const RailResult their = read(r);
-    if (!r.ok() || !r.at_end()) return unreadable(*side_.theirs);
+    if (!r.ok() || !r.at_end()) return talk_.unreadable();
     settle(way, mine, their);
     // Data that a slow path has under way would take the next one's wire.
     if (mine.end != RailEnd::ok || their.end != RailEnd::ok) way.path.reset();
@@ -288,7 +220,7 @@ Status PairTest::leave() {
   // A peer that is not told finds a closed connection instead, which changes no result any more.
   for (Way& way : ways_)
     if (way.path) static_cast<void>(way.path->leave(deadline));
-  COLL_TRY(swap({}));
+  COLL_TRY(talk_.swap({}));
   ways_.clear();
   return {};
 }

@@ -14,7 +14,6 @@ using transport::kNoRequest;
 using transport::NetDone;
 using transport::NetRequest;
 
-constexpr int kStream = int(kernels::Protocol::simple);
 constexpr int64_t kRailLookMs = 20;  // a path whose descriptors stay quiet is looked at so often
 constexpr uint32_t kLeastMessages = 2 * RailPath::kWindow;  // of a measurement
 
@@ -22,12 +21,12 @@ Error silent() {
   return {ErrorCode::deadline, "nothing arrived before the deadline"};
 }
 
-RailEnd kind_of(const Error& error, RailEnd when_late) {
+}  // namespace
+
+RailEnd rail_end_of(const Error& error, RailEnd when_late) {
   if (error.code == ErrorCode::deadline) return when_late;
   return error.code == ErrorCode::bad_data ? RailEnd::bad_data : RailEnd::failed;
 }
-
-}  // namespace
 
 RailResult judge_rail(const RailNic& from, const RailNic& to, int roce_version) {
   RailResult result;
@@ -106,7 +105,7 @@ void RailPath::reach(ByteView peer_blob, Deadline deadline) {
   if (error_) return;
   auto connection = half_->connect(peer_blob, deadline);
   if (!connection) {
-    const RailEnd kind = kind_of(connection.error(), RailEnd::silent);
+    const RailEnd kind = rail_end_of(connection.error(), RailEnd::silent);
     // The queue pairs are ready by then, which takes no peer.
     if (rdma_ && (connection.error().code == ErrorCode::deadline ||
                   connection.error().cause == base::Cause::no_connection))
@@ -116,7 +115,7 @@ void RailPath::reach(ByteView peer_blob, Deadline deadline) {
   }
   connection_ = std::move(*connection);
   if (const Status pinged = ping(deadline); !pinged)
-    fail(kind_of(pinged.error(), RailEnd::silent), pinged.error());
+    fail(rail_end_of(pinged.error(), RailEnd::silent), pinged.error());
 }
 
 Status RailPath::wait_a_little(Deadline deadline) {
@@ -188,7 +187,7 @@ uint8_t RailPath::pattern(uint32_t slot, size_t at) const {
 void RailPath::stream(double seconds, Deadline deadline) {
   if (error_) return;
   const Status streamed = sends() ? stream_out(seconds, deadline) : stream_in(deadline);
-  if (!streamed) fail(kind_of(streamed.error(), RailEnd::large_lost), streamed.error());
+  if (!streamed) fail(rail_end_of(streamed.error(), RailEnd::large_lost), streamed.error());
 }
 
 Status RailPath::stream_out(double seconds, Deadline deadline) {

@@ -45,6 +45,9 @@ struct RailResult {
   RailLost lost = RailLost::unknown;
 };
 
+// Kind of failure that an error of the network is.
+RailEnd rail_end_of(const Error& error, RailEnd when_late);
+
 // Judgement by two ports' facts before anything is sent: unlike or no_address, else ok with the
 // GIDs that the two ends use. Pure.
 RailResult judge_rail(const RailNic& from, const RailNic& to, int roce_version);
@@ -75,6 +78,10 @@ class RailPath {
 
   bool good() const { return !error_; }
   bool connected() const { return connection_ != nullptr; }
+  // What it goes over, for other messages than its own; null: not connected.
+  transport::NetConnection* connection() { return connection_.get(); }
+  // The protocol whose stream those use, kWindow at once.
+  static constexpr int kStream = int(kernels::Protocol::simple);
   // As this end sees it; a failure has its kind and words.
   RailResult result() const;
 

@@ -1,6 +1,7 @@
 // `rails` and `run ... rails`: the command.
 #include "cmd/rails/rails.h"
 
+#include <algorithm>
 #include <mutex>
 
 #include "base/env.h"
@@ -48,16 +49,34 @@ class RailsSink : public TaskSink {
   std::string record_;
 };
 
+// Who asks for sizes asks for GPU memory.
+Status settle_sizes(const ParsedLine& line, RailsSpec& spec) {
+  using runtime::MemoryChoice;
+  const bool sizes = line.has("min-bytes") || line.has("max-bytes");
+  if (!sizes) return {};
+  if (spec.memory == MemoryChoice::host)
+    return Error(ErrorCode::usage, "-b and -e are sizes of GPU memory, and --memory is host");
+  if (spec.memory == MemoryChoice::automatic) spec.memory = MemoryChoice::both;
+  if (!line.has("min-bytes")) spec.min_bytes = std::min(kLeastCurveBytes, spec.max_bytes);
+  if (!line.has("max-bytes")) spec.max_bytes = kMostCurveBytes;
+  if (spec.min_bytes > spec.max_bytes)
+    return Error(ErrorCode::usage, "the smallest size (-b) is above the largest (-e)");
+  return {};
+}
+
 Result<TaskSpec> rails_task(const ParsedLine& line) {
   RailsSpec spec;
   COLL_TRY(fill(line, spec));
   if (line.has("net")) spec.net = line.text("net");
   if (!spec.net.empty() && spec.net != "ib" && spec.net != "socket")
     return Error(ErrorCode::usage, format("--net {}: rails tries ib or socket", spec.net));
+  if (spec.max_bytes > kMostCurveBytes)
+    return Error(ErrorCode::usage, format("-e {}: at most 1G", line.text("max-bytes")));
   if (spec.message_bytes > kMostRailsMessage)
     return Error(ErrorCode::usage, format("--message {}: at most {}M", line.text("message"),
                                           kMostRailsMessage >> 20));
   spec.below = line.number("below", 0);
+  COLL_TRY(settle_sizes(line, spec));
   TaskSpec task{.task = &kRailsTask, .settings = {}, .options = spec.to_json()};
   task.settings.device_request = DeviceRequest::cpu;
   return task;
@@ -158,6 +177,8 @@ Command rails_row(uint32_t own) {
               "host alone its NICs loop back to each other. collctl run rails is the same.",
           .examples = {{"collctl rails -H node[01-04]", "four hosts, their RDMA ports"},
                        {"collctl run -H a,b rails --net socket", "the interfaces of two"},
+                       {"collctl rails -H a,b --memory gpu --all-nics",
+                        "every GPU over every NIC of its host"},
                        {"collctl rails -H a,b --json", "one JSON object"}},
           .run = rails_command};
 }
@@ -172,6 +193,19 @@ void add_rails_options(std::vector<Option>& t, uint32_t own) {
       "how long each path streams, at least 8 messages (rails)");
   add("pair-timeout", seconds("S", 0.1, 600, "3"), to<&RailsSpec::timeout_s>,
       "how long to wait for a path that hangs, seconds (rails)");
+  add("memory", one_of("MEMORY", {"host", "gpu", "both", "auto"}, "auto"), to<&RailsSpec::memory>,
+      "memory that is sent from and to: host, gpu, both; auto: both where a host has GPUs (rails)",
+      "gpu: each GPU over the NICs near it, beside host memory of another host over the same two "
+      "NICs, one way, the other and both at once, and 8 bytes to and fro; and GPU k to GPU k. By "
+      "GPUDirect where driver, NIC and path allow that, else through pinned host memory, as jobs "
+      "do. A host without a GPU is not tested then (code 8).");
+  add("all-nics", flag(), to<&RailsSpec::every_nic>,
+      "each GPU over all NICs of its host, far ones as well (rails)");
+  add("b,min-bytes", size("8", 1), to<&RailsSpec::min_bytes>,
+      "smallest size of a curve for each GPU and NIC, in steps of 8 (rails)",
+      "A size above --message goes in messages of that.");
+  add("e,max-bytes", size("1G", 1), to<&RailsSpec::max_bytes>, "largest size of it (rails)",
+      "At most 1G. A size that would take more than ten seconds is not tested.");
   add.in(own | kCheck)("below", number("F", "%", 0, 1, "0.7"),
                        "below F times what its peers have is slow (rails, check)",
                        "Hosts are held against the median, paths against what is usual between "

@@ -21,7 +21,8 @@
 
 namespace collctl::cmd {
 
-inline constexpr uint64_t kMostRailsMessage = 64u << 20;
+inline constexpr uint64_t kMostRailsMessage = 64u << 20, kMostCurveBytes = 1u << 30,
+                          kLeastCurveBytes = 8;
 struct RailsSpec {
   uint64_t message_bytes = 1u << 20;
   double seconds = 0.02;  // of streaming on each path
@@ -29,6 +30,10 @@ struct RailsSpec {
   std::string net;        // "", ib, socket
   int sparse_from = 0;    // hosts from which on not all pairs are tried (Rails::Options)
   double below = 0;       // of what is usual: slow, and measured again
+  runtime::MemoryChoice memory = runtime::MemoryChoice::automatic;
+  bool every_nic = false;  // GPUs over NICs that are far from them as well
+  uint64_t min_bytes = 0, max_bytes = 0;  // of the curve of each measurement with GPU memory
+  std::vector<uint64_t> sizes() const;    // steps of 8; 0 to 0: none
 
   std::string to_json() const;
   static Result<RailsSpec> from_json(const std::string& text);
@@ -53,6 +58,7 @@ struct RailsHost {
   std::vector<std::string> unused;
   std::string why_no_rdma;
   std::string busy;  // "other processes took 1.6 of 2 cores beside 1 rank"
+  runtime::RailGpus gpus = {};
 };
 using runtime::RailEnd, runtime::RailPair, runtime::RailResult;
 struct RailsReport {
@@ -61,12 +67,16 @@ struct RailsReport {
   std::vector<RailsHost> hosts;
   std::vector<RailPair> pairs;   // as measured last
   std::vector<RailPair> before;  // of those that were measured again, as they were then, in turn
+  // GPU memory: what was asked for, and what was measured, in turn.
+  runtime::MemoryChoice memory = runtime::MemoryChoice::host;
+  std::vector<uint64_t> sizes = {};  // of each measurement's curve
+  std::vector<runtime::MemoryTrial> trials = {};
 };
 
 // "ok", "unlike", "gid", "no-route", "no-answer", "mtu", "failed", "wrong-data": stable, for
 // scripts.
 const char* rail_word(RailEnd end);
-RailsReport report_of(const runtime::RailMatrix& matrix, uint64_t message_bytes);
+RailsReport report_of(const runtime::RailMatrix& matrix, const RailsSpec& spec);
 // The fields of a report, inside an object; and back, trusting nothing.
 void write_rails(JsonWriter& json, const RailsReport& report);
 Result<RailsReport> read_rails(const std::string& json);

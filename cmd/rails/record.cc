@@ -5,11 +5,15 @@
 #include "base/host_facts.h"
 #include "base/record.h"
 #include "cmd/measure/running.h"
+#include "cmd/rails/memory_judge.h"
 #include "cmd/rails/rails.h"
 
 namespace collctl::cmd {
 
 namespace {
+
+constexpr size_t kMostSizes = 64;
+constexpr uint64_t kCurveStep = 8;
 
 constexpr const char* kEndWords[] = {"ok",        "unlike", "gid",    "no-route",
                                      "no-answer", "mtu",    "failed", "wrong-data"};
@@ -68,6 +72,10 @@ static void fields(Record& io, RailsHost& host) {
   io.field("unused", host.unused);
   io.field("why_no_rdma", host.why_no_rdma);
   io.unless_empty("busy", host.busy);
+  if (!io.has("gpu_memory", host.gpus != runtime::RailGpus{})) return;
+  io.field("gpu_memory", host.gpus);
+  for (const runtime::RailGpu& gpu : host.gpus.list)
+    if (io.status() && gpu.nics.size() != host.nics.size()) io.fail("gpu_memory", "all NICs");
 }
 
 static void cell_fields(Record& io, RailResult& cell) {
@@ -94,6 +102,26 @@ static void pair_fields(Record& io, RailPair& pair, const RailsReport& report) {
     io.fail("cells", "one for each two NICs");
 }
 
+static bool is_of_hosts(const runtime::MemoryTrial& trial, const RailsReport& report) {
+  const auto has = [&](int at, int gpu, int nic) {
+    if (size_t(at) >= report.hosts.size()) return false;
+    const RailsHost& host = report.hosts[size_t(at)];
+    return gpu < int(host.gpus.list.size()) && nic < int(host.nics.size());
+  };
+  return has(trial.from, trial.from_gpu, trial.from_nic) &&
+         has(trial.to, trial.to_gpu, trial.to_nic);
+}
+
+static void memory_fields(Record& io, RailsReport& report) {
+  if (!io.has("memory", report.memory != runtime::MemoryChoice::host)) return;
+  io.name("memory", report.memory, runtime::kMemoryChoices, runtime::memory_choice_word);
+  io.field("sizes", report.sizes, kMostSizes);
+  io.field("memory_paths", report.trials);
+  for (const runtime::MemoryTrial& trial : report.trials)
+    if (io.status() && !is_of_hosts(trial, report))
+      io.fail("memory_paths", "GPUs and NICs of the hosts");
+}
+
 static void fields(Record& io, RailsReport& report) {
   io.field("one_host", report.one_host);
   io.field("message_bytes", report.message_bytes);
@@ -103,6 +131,7 @@ static void fields(Record& io, RailsReport& report) {
             [&](RailPair& pair) { io.object(name, [&] { pair_fields(io, pair, report); }); });
   };
   pairs("pairs", report.pairs);
+  memory_fields(io, report);
   if (!io.has("before", !report.before.empty())) return;
   pairs("before", report.before);
   for (const RailPair& old : report.before)
@@ -112,20 +141,27 @@ static void fields(Record& io, RailsReport& report) {
       io.fail("before", "pairs that were measured again");
 }
 
-RailsReport report_of(const runtime::RailMatrix& matrix, uint64_t message_bytes) {
+RailsReport report_of(const runtime::RailMatrix& matrix, const RailsSpec& spec) {
   RailsReport report;
   report.one_host = matrix.one_host;
-  report.message_bytes = message_bytes;
+  report.message_bytes = spec.message_bytes;
   for (const auto& host : matrix.hosts) {
     RailsHost& out = report.hosts.emplace_back();
     out.host = host.host;
     out.unused = host.unused;
     out.why_no_rdma = host.why_no_rdma;
     out.busy = host.busy;
+    out.gpus = host.gpus;
     for (const auto& nic : host.nics) out.nics.push_back(nic_of(nic));
   }
   report.pairs = matrix.pairs;
   report.before = matrix.before;
+  report.trials = matrix.trials;
+  const auto gpus_here = [](const RailsHost& host) { return host.gpus != runtime::RailGpus{}; };
+  const bool asked = spec.memory != runtime::MemoryChoice::automatic;
+  if (!asked && std::ranges::none_of(report.hosts, gpus_here)) return report;
+  report.memory = spec.memory;
+  report.sizes = spec.sizes();
   return report;
 }
 
@@ -142,7 +178,9 @@ Result<RailsReport> read_rails(const std::string& text) {
 namespace {
 
 constexpr TaskField kAlikeRails[] = {
-    {"message_bytes", "--message"}, {"seconds", "--seconds"}, {"timeout_s", "--pair-timeout"}};
+    {"message_bytes", "--message"}, {"seconds", "--seconds"}, {"timeout_s", "--pair-timeout"},
+    {"memory", "--memory"},         {"every_nic", "--all-nics"}, {"min_bytes", "--min-bytes"},
+    {"max_bytes", "--max-bytes"}};
 
 constexpr double kAgainSeconds = 0.1;  // a path that is measured again: 0.02 s flips
 
@@ -168,7 +206,13 @@ Status run_rails(const TaskContext& context) {
   options.relay = relay;
   options.again_seconds = std::max(spec.seconds, kAgainSeconds);
   options.again = [&spec](const runtime::RailMatrix& matrix, int round) {
-    return hosts_in_doubt(report_of(matrix, spec.message_bytes), spec.below, round);
+    return hosts_in_doubt(report_of(matrix, spec), spec.below, round);
+  };
+  options.memory = spec.memory;
+  options.every_nic = spec.every_nic;
+  options.sizes = spec.sizes();
+  options.memory_again = [&spec](const runtime::RailMatrix& matrix) {
+    return gpus_in_doubt(report_of(matrix, spec), spec.below);
   };
   options.progress = [&sink = context.sink](const std::string& text) { sink.progress(text); };
   COLL_ASSIGN(const auto rails, runtime::Rails::join(options));
@@ -176,7 +220,7 @@ Status run_rails(const TaskContext& context) {
   sink.phase(rank, "measure");
   COLL_ASSIGN(const runtime::RailMatrix matrix, rails->run());
   if (rank == 0 || sink.every_rank()) {
-    COLL_TRY(sink.record(json_of(report_of(matrix, spec.message_bytes))));
+    COLL_TRY(sink.record(json_of(report_of(matrix, spec))));
   }
   sink.phase(rank, "finish");
   return {};
@@ -194,6 +238,19 @@ static void fields(Record& io, RailsSpec& spec) {
   io.field("net", spec.net);
   io.field("sparse_from", spec.sparse_from, 0);
   io.field("below", spec.below, 0, 1);
+  io.name("memory", spec.memory, runtime::kMemoryChoices, runtime::memory_choice_word);
+  io.field("every_nic", spec.every_nic);
+  io.field("min_bytes", spec.min_bytes, 0, kMostCurveBytes);
+  io.field("max_bytes", spec.max_bytes, 0, kMostCurveBytes);
+}
+
+std::vector<uint64_t> RailsSpec::sizes() const {
+  std::vector<uint64_t> list;
+  if (max_bytes == 0) return list;
+  for (uint64_t size = std::max<uint64_t>(min_bytes, 1); size < max_bytes; size *= kCurveStep)
+    list.push_back(size);
+  list.push_back(max_bytes);
+  return list;
 }
 
 std::string RailsSpec::to_json() const {

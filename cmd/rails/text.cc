@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "base/shell.h"
 #include "cmd/judge/json.h"
+#include "cmd/rails/memory_judge.h"
 #include "cmd/rails/usual.h"
 #include "cmd/text/hosts.h"
 #include "cmd/text/provenance.h"
@@ -217,6 +218,8 @@ Facts not_used(const RailsReport& report) {
     for (const std::string& unused : host.unused)
       said["not used: " + unused].push_back(host.host.name);
     if (!host.busy.empty()) said["busy: " + host.busy].push_back(host.host.name);
+    if (!host.gpus.why_none.empty())
+      said["GPUs cannot be used: " + host.gpus.why_none].push_back(host.host.name);
     if (host.unused.empty() && !host.why_no_rdma.empty())
       said["no RDMA: " + host.why_no_rdma].push_back(host.host.name);
   }
@@ -309,7 +312,8 @@ Document rails_document(const RailsReport& report, const RailsFindings& found, s
   document.parts.push_back({alike_hosts(report), Shown::brief});
   document.parts.push_back({each_nic(report), Shown::whole});
   document.parts.push_back({not_used(report)});
-  add_matrices(report, found, document);
+  if (!report.pairs.empty()) add_matrices(report, found, document);
+  for (DocumentPart& part : memory_parts(report)) document.parts.push_back(std::move(part));
   Facts facts;
   if (found.good > 0)
     facts.lines.push_back(format("{} of {} paths pass: median {:.3g} GB/s, least {:.3g} GB/s",

@@ -1,0 +1,47 @@
+// Judgement of GPU memory over NICs: each measurement is held against what is usual of its kind
+// (the same ways to the memory, at the same distance, of GPUs of one model, over NICs of one rate),
+// less where the same two NICs have less with host memory as well; cmd/judge/blame says whether a
+// GPU, a NIC, what lies between the two, or a host is behind what is bad. All of a kind that are
+// slower than host memory are told, and nobody is named unless a fact of the host explains it. Pure.
+// Threads: values.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "cmd/judge/blame.h"
+#include "cmd/rails/rails.h"
+
+namespace collctl::cmd {
+
+struct MemoryFindings {
+  // First the culprits ("blame"), then what is told of all ("gpudirect", "slower"), then every
+  // direction measured with GPU memory ("gpu-path"), then what was not tested.
+  std::vector<Finding> checks;
+  std::vector<Culprit> culprits;
+  std::vector<size_t> unexplained;  // of the checks: bad, and nobody is behind it
+  std::vector<std::string> summary;
+  size_t tried = 0, good = 0;  // directions
+};
+MemoryFindings judge_memories(const RailsReport& report, double below);
+// Hosts whose GPUs have something bad in their last measurement.
+std::vector<int> gpus_in_doubt(const RailsReport& report, double below);
+
+// One direction of a measurement.
+struct MemoryAt {
+  size_t trial = 0;
+  bool back = false;
+};
+const runtime::MemoryFlow& flow_of(const RailsReport& report, const MemoryAt& at);
+// That of host memory between the same two NICs, made before it; null: there is none.
+const runtime::MemoryFlow* host_flow_of(const RailsReport& report, const MemoryAt& at);
+// "GPU 3", "host memory"
+std::string memory_name(const RailsHost& host, int gpu);
+// "GPUDirect (DMA-BUF)", "through pinned host memory: no peer memory module is loaded", "host
+// memory"
+std::string use_text(const runtime::MemoryUse& use);
+
+// Of the document: a row for each GPU and NIC, and for two GPUs; sizes. Empty: nothing was
+// measured.
+std::vector<DocumentPart> memory_parts(const RailsReport& report);
+
+}  // namespace collctl::cmd

@@ -1,0 +1,109 @@
+#include <algorithm>
+#include <set>
+
+#include "cmd/judge/blame.h"
+#include "cmd/rails/memory.h"
+
+namespace collctl::runtime {
+namespace {
+
+bool go_together(const RailNic& from, const RailNic& to, int roce_version) {
+  return judge_rail(from, to, roce_version).end == RailEnd::ok;
+}
+
+// -1: none.
+int partner_of(const RailNic& nic, const RailHost& there, int roce_version) {
+  int first = -1;
+  for (size_t j = 0; j < there.nics.size(); ++j) {
+    if (!go_together(nic, there.nics[j], roce_version)) continue;
+    if (there.nics[j].name == nic.name) return int(j);
+    if (first < 0) first = int(j);
+  }
+  return first;
+}
+
+int nearest_nic(const RailGpu& gpu) {
+  const auto at = std::ranges::find_if(gpu.nics, [](const GpuToNic& nic) { return nic.near; });
+  return at == gpu.nics.end() ? -1 : int(at - gpu.nics.begin());
+}
+
+}  // namespace
+
+std::vector<MemoryTrial> plan_trials(const RailHost& from, const RailHost& to,
+                                     const std::pair<int, int>& hosts, bool one_host,
+                                     bool every_nic, int roce_version) {
+  std::vector<MemoryTrial> gpus;
+  const auto add = [&](int from_gpu, int from_nic, int to_gpu, int to_nic) {
+    if (gpus.size() < kMostTrials / 2)
+      gpus.push_back({.from = hosts.first,
+                      .to = hosts.second,
+                      .from_gpu = from_gpu,
+                      .to_gpu = to_gpu,
+                      .from_nic = from_nic,
+                      .to_nic = to_nic,
+                      .there = {},
+                      .back = {},
+                      .curve = {}});
+  };
+  for (size_t g = 0; g < from.gpus.list.size(); ++g)
+    for (size_t n = 0; n < from.gpus.list[g].nics.size(); ++n)
+      if (every_nic || from.gpus.list[g].nics[n].near)
+        if (const int other = partner_of(from.nics[n], to, roce_version); other >= 0)
+          add(int(g), int(n), kHostMemory, other);
+  if (!one_host) {
+    for (size_t g = 0; g < to.gpus.list.size(); ++g)
+      for (size_t n = 0; n < to.gpus.list[g].nics.size(); ++n)
+        if (every_nic || to.gpus.list[g].nics[n].near)
+          if (const int other = partner_of(to.nics[n], from, roce_version); other >= 0)
+            add(kHostMemory, other, int(g), int(n));
+    for (size_t g = 0; g < std::min(from.gpus.list.size(), to.gpus.list.size()); ++g) {
+      const int a = nearest_nic(from.gpus.list[g]), b = nearest_nic(to.gpus.list[g]);
+      if (a >= 0 && b >= 0 &&
+          go_together(from.nics[size_t(a)], to.nics[size_t(b)], roce_version))
+        add(int(g), a, int(g), b);
+    }
+  }
+  std::set<std::pair<int, int>> nics;
+  std::vector<MemoryTrial> plan;
+  for (MemoryTrial trial : gpus) {
+    if (!nics.emplace(trial.from_nic, trial.to_nic).second) continue;
+    trial.from_gpu = trial.to_gpu = kHostMemory;
+    plan.push_back(std::move(trial));
+  }
+  plan.insert(plan.end(), gpus.begin(), gpus.end());
+  return plan;
+}
+
+HostRounds memory_rounds(const std::vector<bool>& with_gpus) {
+  std::vector<int> partners(with_gpus.size(), 0);
+  const auto lacks = [&](int host) {
+    return with_gpus[size_t(host)] && partners[size_t(host)] < kMemoryPartners;
+  };
+  HostRounds rounds;
+  for (const auto& round : cmd::tournament(int(with_gpus.size()))) {
+    auto& made = rounds.emplace_back();
+    for (const auto& [a, b] : round)
+      if (lacks(a) || lacks(b)) made.emplace_back(a, b);
+    for (const auto& [a, b] : made) ++partners[size_t(a)], ++partners[size_t(b)];
+    if (made.empty()) rounds.pop_back();
+  }
+  return rounds;
+}
+
+HostRounds memory_rounds_again(const std::vector<int>& open, int hosts, int round) {
+  const auto all = cmd::tournament(hosts);
+  HostRounds rounds;
+  if (all.empty()) return rounds;
+  std::set<int> left(open.begin(), open.end());
+  // An odd host sits out of one round, but not of the next.
+  for (size_t i = 0; i < 2 && !left.empty(); ++i) {
+    auto& made = rounds.emplace_back();
+    for (const auto& [a, b] : all[(size_t(kMemoryPartners) + 2 * size_t(round) + i) % all.size()])
+      if (left.contains(a) || left.contains(b)) made.emplace_back(a, b);
+    for (const auto& [a, b] : made) left.erase(a), left.erase(b);
+    if (made.empty()) rounds.pop_back();
+  }
+  return rounds;
+}
+
+}  // namespace collctl::runtime
