@@ -146,6 +146,11 @@ Status tally_paths(const std::vector<Host>& hosts, const RailsReport& report, Ta
 // Of each InfiniBand port whose rate has a floor: its best path to or from a port that is not
 // slower, beside that. Less is told and no fault. Pure.
 std::vector<Finding> port_findings(const RailsReport& report, const Floors& floors);
+Status check_gpu_net(CheckRun& run);
+void tally_gpu_paths(const RailsReport& report, bool every_nic, Tally& tally);
+// `rails` between these hosts, as the suites have it. Errors: that ended the job.
+Result<RailsReport> measure_rails(const CheckRun& run, const std::vector<Host>& hosts,
+                                  runtime::MemoryChoice memory);
 Status check_cluster(CheckRun& run);
 Status check_burn(CheckRun& run);
 Status check_traffic(CheckRun& run);

@@ -31,6 +31,8 @@ constexpr FigureRow kFigures[] = {
     {"node/from device", "copies from GPUs", "the median of alike GPUs"},
     {"gpus/write", "slowest copies between GPUs", "what is usual of alike pairs"},
     {"gpus/latency", "slowest loads between GPUs", "what is usual of alike pairs"},
+    {"gpu-net/sends", "slowest GPU memory to the network", "what is usual of alike paths"},
+    {"gpu-net/receives", "slowest GPU memory from the network", "what is usual of alike paths"},
     {"node/allreduce", "all-reduce inside a host", "the median of alike hosts", true},
     {"traffic/moe-dispatch", "tokens to experts over all hosts", "nothing", true},
     {"traffic/moe-dispatch of 1 token", "a token to experts", "nothing"},

@@ -13,25 +13,29 @@ namespace {
 constexpr int kSparseFrom = 64;  // hosts: fewer measure every pair, these some of each host
 constexpr double kSeconds = 0.02, kFullSeconds = 0.1;  // of streaming on a path
 
-Result<RailsReport> measure(const CheckRun& run, const std::vector<Host>& hosts) {
+}  // namespace
+
+Result<RailsReport> measure_rails(const CheckRun& run, const std::vector<Host>& hosts,
+                                  runtime::MemoryChoice memory) {
   RailsSpec spec;
   spec.seconds = run.options.level == CheckLevel::full ? kFullSeconds : kSeconds;
   spec.sparse_from = kSparseFrom;
   spec.below = run.options.below;
-  spec.memory = runtime::MemoryChoice::host;
+  spec.memory = memory;
+  spec.every_nic = run.options.level == CheckLevel::full;
   if (run.line.has("net")) spec.net = run.line.text("net");
   TaskSpec task{.task = &kRailsTask, .settings = {}, .options = spec.to_json()};
   task.settings.device_request = DeviceRequest::cpu;
   LaunchOptions launch = run.launch_of(hosts);
   launch.per_host = 1;
-  LastRecord sink([&](const std::string& what) { run.progress("all pairs, " + what); });
+  LastRecord sink([&](const std::string& what) {
+    run.progress(memory == runtime::MemoryChoice::host ? "all pairs, " + what : what);
+  });
   const JobOutcome outcome = run_task_job(launch, task, sink);
   if (outcome.error) return *outcome.error;
   if (sink.text.empty()) return Error(ErrorCode::defect, "no rank reported anything");
   return read_rails(sink.text);
 }
-
-}  // namespace
 
 // Planned: both ways between each host and every other; of kSparseFrom hosts or more at least one
 // pair of each. Error defect: the report is about a host that took no part.
@@ -99,7 +103,7 @@ std::vector<Finding> port_findings(const RailsReport& report, const Floors& floo
 
 Status check_pairs(CheckRun& run) {
   const std::vector<Host> hosts = run.fit();
-  COLL_ASSIGN(const RailsReport report, measure(run, hosts));
+  COLL_ASSIGN(const RailsReport report, measure_rails(run, hosts, runtime::MemoryChoice::host));
   COLL_TRY(tally_paths(hosts, report, run.tally));
   const RailsFindings found = judge_rails(report, run.options.below);
   add_paths(run.paths, rails_paths(report, found));

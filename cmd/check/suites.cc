@@ -36,6 +36,10 @@ double pair_seconds(int hosts, CheckLevel level) {
   const auto rounds = double(pair_rounds(hosts).size());
   return kAskSeconds + (rounds + 4) * (level == CheckLevel::full ? 1.0 : 0.3) + 0.02 * hosts;
 }
+// Of eight GPUs with a NIC each, beside two hosts, and some more for suspects.
+double gpu_net_seconds(int hosts, CheckLevel level) {
+  return kAskSeconds + (level == CheckLevel::full ? 90 : 20) + 0.05 * hosts;
+}
 double cluster_seconds(int hosts, CheckLevel level) {
   return kAskSeconds + 0.1 * hosts +
          (level == CheckLevel::quick      ? 6
@@ -75,6 +79,10 @@ constexpr Suite kSuites[] = {
      "a GPU on the host, else it is left out", gpu_seconds, check_gpus, true},
     {"pairs", CheckLevel::quick, 2, "every NIC to every NIC; who is at fault where paths are bad",
      "a network between the hosts", pair_seconds, check_pairs, true},
+    {"gpu-net", CheckLevel::standard, 2,
+     "memory of every GPU over the NICs near it (full: every NIC), beside host memory over the same "
+     "NICs; who is at fault",
+     "a GPU on a host and a network, else it is left out", gpu_net_seconds, check_gpu_net, true},
     {"cluster", CheckLevel::quick, 2, "collectives over all fit hosts with every element checked",
      "ranks on the hosts", cluster_seconds, check_cluster, true},
     {"traffic", CheckLevel::full, 2,

@@ -98,12 +98,22 @@ void each_option_of(R& record, const Each& each) {
     if (option.fills.record == &record_tag<R>) each(option, static_cast<void*>(&record));
 }
 
+// Whether a line's option of that name is this row: `run` takes the options of all that it runs, of
+// which several may have one name; then each record has its own.
+inline bool is_given(const ParsedLine& line, const Option& option) {
+  if (!line.has(option.name)) return false;
+  const Option& first = line.row(option.name);
+  return &first == &option ||
+         (first.fills.record != option.fills.record && line.command != nullptr &&
+          (option.scopes & line.command->scopes) != 0);
+}
+
 // Reads the record's options that a line gives; the others stay as they are.
 template <class R>
 Status fill(const ParsedLine& line, R& record) {
   Status status;
   each_option_of(record, [&](const Option& option, void* at) {
-    if (status && line.has(option.name) && &line.row(option.name) == &option)
+    if (status && is_given(line, option))
       status = option.fills.read(option, line.all(option.name), at);
   });
   return status;

@@ -64,6 +64,7 @@ class MemoryJudge {
   void judge_ways();
   void tell_slower();
   void list_paths();
+  void find_worst();
   void leave_out();
   std::string path_text(const Looked& one) const;
   std::string figures(const Looked& one) const;
@@ -509,6 +510,36 @@ void MemoryJudge::list_paths() {
   }
 }
 
+void MemoryJudge::find_worst() {
+  std::map<std::pair<int, Way>, const Looked*> worst;
+  for (const Looked& one : all_) {
+    const bool sends = one.out.gpu != kHostMemory;
+    if (!one.last || !one.counts || sends == (one.in.gpu != kHostMemory)) continue;
+    if (flow_of(r_, one.at).end != RailEnd::ok) continue;
+    const Looked*& seen = worst[{sends ? one.out.host : one.in.host, sends ? Way::out : Way::in}];
+    if (seen == nullptr || one.ratio < seen->ratio) seen = &one;
+  }
+  for (const auto& [key, one] : worst) {
+    const bool sends = key.second == Way::out;
+    const End& end = sends ? one->out : one->in;
+    const Host& at = host(end.host).host;
+    Finding& finding = v_.worst.emplace_back();
+    finding.name = sends ? "sends" : "receives";
+    finding.at = {.kind = SubjectKind::link,
+                  .host = at,
+                  .device = memory_name(host(end.host), end.gpu),
+                  .peer = at,
+                  .peer_device = host(end.host).nics[size_t(end.nic)].name};
+    if (!sends) std::swap(finding.at.device, finding.at.peer_device);
+    finding.measured = format("{:.4g}", flow_of(r_, one->at).GBps);
+    finding.unit = "GB/s";
+    if (below_ > 0) {
+      finding.expected = format("{:.4g}", below_ * one->expected);
+      finding.basis = format("{:g} of what is usual of alike paths", below_);
+    }
+  }
+}
+
 void MemoryJudge::leave_out() {
   const bool asked = r_.memory != runtime::MemoryChoice::automatic;
   for (size_t h = 0; h < r_.hosts.size(); ++h) {
@@ -536,6 +567,7 @@ MemoryFindings MemoryJudge::run() {
   judge_ways();
   tell_slower();
   list_paths();
+  find_worst();
   leave_out();
   if (v_.good < v_.tried)
     v_.summary.push_back(

@@ -19,6 +19,7 @@ struct MemoryFindings {
   std::vector<Finding> checks;
   std::vector<Culprit> culprits;
   std::vector<size_t> unexplained;  // of the checks: bad, and nobody is behind it
+  std::vector<Finding> worst;       // of each host "sends" and "receives", beside host memory
   std::vector<std::string> summary;
   size_t tried = 0, good = 0;  // directions
 };
