@@ -45,8 +45,8 @@ Status check_gpu_net(CheckRun& run) {
   MemoryFindings found = judge_memories(report, run.options.below);
   const auto add = [&](Finding finding) {
     finding.name = "gpu-net/" + finding.name;
-    if (finding.status == FindingStatus::fail && finding.at.host.named() &&
-        finding.name != "gpu-net/gpu-path")
+    const bool names = finding.name == "gpu-net/blame" || finding.name == "gpu-net/gpudirect";
+    if (names && finding.status == FindingStatus::fail && finding.at.host.named())
       run.out.try_emplace(finding.at.host, "gpu-net");
     run.findings.push_back(std::move(finding));
   };

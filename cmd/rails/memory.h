@@ -67,7 +67,7 @@ std::vector<MemoryTrial> plan_trials(const RailHost& from, const RailHost& to,
 inline constexpr int kMemoryPartners = 2;
 using HostRounds = std::vector<std::vector<std::pair<int, int>>>;
 HostRounds memory_rounds(const std::vector<bool>& with_gpus);
-// For hosts in doubt, beside partners that differ from round to round.
+// The same for hosts in doubt, beside others than before where there are any.
 HostRounds memory_rounds_again(const std::vector<int>& open, int hosts, int round);
 
 }  // namespace collctl::runtime

@@ -66,6 +66,7 @@ class MemoryJudge {
   void list_paths();
   void find_worst();
   void leave_out();
+  Subject path_of(const Looked& one) const;
   std::string path_text(const Looked& one) const;
   std::string figures(const Looked& one) const;
   std::vector<RailFact> facts_of(const Host& host, const std::set<std::string>& devices) const;
@@ -134,7 +135,13 @@ void MemoryJudge::look() {
       one.kind = kind_of(one);
       const MemoryFlow* beside = trial.of_hosts() ? nullptr : host_flow_of(r_, one.at);
       one.counts = beside == nullptr || beside->end == RailEnd::ok;
-      const auto [known, fresh] = last.emplace(std::pair(a, b), all_.size() - 1);
+      // Host memory at the other end may be any host's.
+      const auto part = [](const End& end, const End& other) {
+        return end.gpu == kHostMemory && other.gpu != kHostMemory ? End{-1, kHostMemory, 0, end.way}
+                                                                  : end;
+      };
+      const auto [known, fresh] =
+          last.emplace(std::pair(part(a, b), part(b, a)), all_.size() - 1);
       if (fresh) continue;
       all_[known->second].last = false;
       known->second = all_.size() - 1;
@@ -241,13 +248,31 @@ std::vector<int> MemoryJudge::in_doubt() const {
   return {hosts.begin(), hosts.end()};
 }
 
+// Of a GPU beside host memory its own host is the end, which is what is measured.
+Subject MemoryJudge::path_of(const Looked& one) const {
+  const auto nic = [&](const End& end) { return host(end.host).nics[size_t(end.nic)].name; };
+  const auto memory = [&](const End& end) { return memory_name(host(end.host), end.gpu); };
+  Subject at{.kind = SubjectKind::link,
+             .host = host(one.out.host).host,
+             .device = format("{} {}", memory(one.out), nic(one.out)),
+             .peer = host(one.in.host).host,
+             .peer_device = format("{} {}", nic(one.in), memory(one.in))};
+  if ((one.out.gpu == kHostMemory) == (one.in.gpu == kHostMemory)) return at;
+  const bool sends = one.out.gpu != kHostMemory;
+  const End& end = sends ? one.out : one.in;
+  at.host = at.peer = host(end.host).host;
+  at.device = sends ? memory(end) : nic(end);
+  at.peer_device = sends ? nic(end) : memory(end);
+  return at;
+}
+
 // "GPU 3 -> mlx5_4" of a GPU's memory beside the other host's; else the whole way.
 std::string MemoryJudge::path_text(const Looked& one) const {
   const auto nic = [&](const End& end) { return host(end.host).nics[size_t(end.nic)].name; };
   const auto memory = [&](const End& end) { return memory_name(host(end.host), end.gpu); };
-  if (one.in.gpu == kHostMemory)
+  if (one.in.gpu == kHostMemory && one.out.gpu != kHostMemory)
     return format("{} {} -> {}", host(one.out.host).host, memory(one.out), nic(one.out));
-  if (one.out.gpu == kHostMemory)
+  if (one.out.gpu == kHostMemory && one.in.gpu != kHostMemory)
     return format("{} {} -> {}", host(one.in.host).host, nic(one.in), memory(one.in));
   return format("{} {} {} -> {} {} {}", host(one.out.host).host, memory(one.out), nic(one.out),
                 host(one.in.host).host, nic(one.in), memory(one.in));
@@ -281,6 +306,8 @@ std::vector<RailFact> MemoryJudge::facts_of(const Host& at,
 constexpr const char* kBetween =
     "look at what is between the two: slots, switch and risers (collctl topo), lane errors "
     "(lspci -vv), ACS and IOMMU (collctl doctor); nvidia-smi topo -m has the NICs near a GPU";
+constexpr const char* kBadWire =
+    "nothing of GPUs is in it: collctl rails --memory host says which host, NIC or link it is";
 constexpr const char* kBadGpuMemory =
     "its memory is slow over several NICs: look at its slot and link (collctl topo, nvidia-smi -q "
     "-d PCI), and at BAR1 (nvidia-smi -q -d MEMORY)";
@@ -312,11 +339,12 @@ void MemoryJudge::accuse(Subject at, const std::string& name, const Blamed& one,
 
 void MemoryJudge::name(const Blamed& one) {
   std::vector<const Looked*> bad;
-  bool wrong = false;
+  bool wrong = false, still = false;
   for (const Looked& each : all_) {
     if (!each.bad || std::ranges::count(each.parts, one.part) == 0) continue;
     bad.push_back(&each);
     wrong |= flow_of(r_, each.at).end == RailEnd::bad_data;
+    still |= each.last;
   }
   if (bad.empty()) return;
   // That of one GPU says the most.
@@ -325,6 +353,14 @@ void MemoryJudge::name(const Blamed& one) {
   };
   const auto best = std::find_if(bad.rbegin(), bad.rend(), says_most);
   const Looked& shown = best != bad.rend() ? **best : *bad.back();
+  if (!still && !wrong) {
+    Finding& finding = v_.checks.emplace_back();
+    finding.name = "again";
+    finding.status = FindingStatus::warn;
+    finding.message = format("{}: {} once, and good when measured again", path_text(shown),
+                             figures(shown));
+    return;
+  }
   const ErrorCode code = wrong ? ErrorCode::bad_data : ErrorCode::failed;
   // Directions of one part that cannot be told apart are that part.
   Suspect part = parts_[one.part];
@@ -468,18 +504,12 @@ void MemoryJudge::tell_slower() {
 
 void MemoryJudge::list_paths() {
   for (const Looked& one : all_) {
-    if (!one.last || r_.trials[one.at.trial].of_hosts()) continue;
+    const bool of_hosts = r_.trials[one.at.trial].of_hosts();
     const MemoryFlow& flow = flow_of(r_, one.at);
-    const auto nic = [&](const End& end) { return host(end.host).nics[size_t(end.nic)].name; };
+    if (!one.last || (of_hosts && flow.end == RailEnd::ok)) continue;
     Finding& finding = v_.checks.emplace_back();
-    finding.name = "gpu-path";
-    finding.at = {.kind = SubjectKind::link,
-                  .host = host(one.out.host).host,
-                  .device = format("{} {}", memory_name(host(one.out.host), one.out.gpu),
-                                   nic(one.out)),
-                  .peer = host(one.in.host).host,
-                  .peer_device = format("{} {}", nic(one.in),
-                                        memory_name(host(one.in.host), one.in.gpu))};
+    finding.name = of_hosts ? "host-path" : "gpu-path";
+    finding.at = path_of(one);
     finding.unit = "GB/s";
     if (!one.counts) {
       finding.leave_out(format("{}: the same NICs fail with host memory: {}", path_text(one),
@@ -502,11 +532,13 @@ void MemoryJudge::list_paths() {
       ++v_.good;
       continue;
     }
-    if (std::ranges::none_of(one.parts, [&](int part) { return behind_.contains(part); }))
+    if (!of_hosts &&
+        std::ranges::none_of(one.parts, [&](int part) { return behind_.contains(part); }))
       v_.unexplained.push_back(v_.checks.size() - 1);
     finding.reason = flow.end == RailEnd::ok ? "slow" : rail_word(flow.end);
     finding.fail(flow.end == RailEnd::bad_data ? ErrorCode::bad_data : ErrorCode::failed,
-                 format("{}: {}", path_text(one), figures(one)), kBetween);
+                 format("{}: {}", path_text(one), figures(one)),
+                 of_hosts ? kBadWire : kBetween);
   }
 }
 
@@ -521,16 +553,9 @@ void MemoryJudge::find_worst() {
   }
   for (const auto& [key, one] : worst) {
     const bool sends = key.second == Way::out;
-    const End& end = sends ? one->out : one->in;
-    const Host& at = host(end.host).host;
     Finding& finding = v_.worst.emplace_back();
     finding.name = sends ? "sends" : "receives";
-    finding.at = {.kind = SubjectKind::link,
-                  .host = at,
-                  .device = memory_name(host(end.host), end.gpu),
-                  .peer = at,
-                  .peer_device = host(end.host).nics[size_t(end.nic)].name};
-    if (!sends) std::swap(finding.at.device, finding.at.peer_device);
+    finding.at = path_of(*one);
     finding.measured = format("{:.4g}", flow_of(r_, one->at).GBps);
     finding.unit = "GB/s";
     if (below_ > 0) {
@@ -571,10 +596,10 @@ MemoryFindings MemoryJudge::run() {
   leave_out();
   if (v_.good < v_.tried)
     v_.summary.push_back(
-        format("{} of {} paths of GPU memory are bad", v_.tried - v_.good, v_.tried));
+        format("{} of {} paths of memory are bad", v_.tried - v_.good, v_.tried));
   for (const Finding& finding : v_.checks)
     if (finding.name == "gpudirect" && finding.status == FindingStatus::fail)
-      v_.summary.push_back(finding.message);
+      v_.summary.push_back(format("{} has no GPUDirect, others have", finding.at.host));
   return std::move(v_);
 }
 

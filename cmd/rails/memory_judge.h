@@ -15,7 +15,8 @@ namespace collctl::cmd {
 
 struct MemoryFindings {
   // First the culprits ("blame"), then what is told of all ("gpudirect", "slower"), then every
-  // direction measured with GPU memory ("gpu-path"), then what was not tested.
+  // direction measured with GPU memory ("gpu-path"), and those of host memory that fail
+  // ("host-path"); not tested are GPUs whose NICs fail with host memory, too.
   std::vector<Finding> checks;
   std::vector<Culprit> culprits;
   std::vector<size_t> unexplained;  // of the checks: bad, and nobody is behind it

@@ -179,8 +179,9 @@ void MemoryTest::read_said(ByteReader& r, Half& half) {
     kept.text = now.text;
     kept.GBps = kept.both_GBps = 0;
   }
-  if (half.said[kOut].us + theirs[kOut].us > 0)
-    half.trial->latency_us = std::max(half.said[kOut].us, theirs[kOut].us);
+  // The first end has taken the time.
+  if (const double us = side_.first ? half.said[kOut].us : theirs[kIn].us; us > 0)
+    half.trial->latency_us = us;
   half.said[kOut] = half.said[kIn] = {};
 }
 

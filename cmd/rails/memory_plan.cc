@@ -74,36 +74,36 @@ std::vector<MemoryTrial> plan_trials(const RailHost& from, const RailHost& to,
   return plan;
 }
 
-HostRounds memory_rounds(const std::vector<bool>& with_gpus) {
-  std::vector<int> partners(with_gpus.size(), 0);
+namespace {
+
+// The rounds of a tournament from one on, as far as each of these meets its partners.
+HostRounds rounds_from(size_t first, const std::vector<bool>& wanted) {
+  std::vector<int> partners(wanted.size(), 0);
   const auto lacks = [&](int host) {
-    return with_gpus[size_t(host)] && partners[size_t(host)] < kMemoryPartners;
+    return wanted[size_t(host)] && partners[size_t(host)] < kMemoryPartners;
   };
   HostRounds rounds;
-  for (const auto& round : cmd::tournament(int(with_gpus.size()))) {
-    auto& made = rounds.emplace_back();
-    for (const auto& [a, b] : round)
+  const auto all = cmd::tournament(int(wanted.size()));
+  for (size_t i = 0; i < all.size(); ++i) {
+    HostRounds::value_type made;
+    for (const auto& [a, b] : all[(first + i) % all.size()])
       if (lacks(a) || lacks(b)) made.emplace_back(a, b);
     for (const auto& [a, b] : made) ++partners[size_t(a)], ++partners[size_t(b)];
-    if (made.empty()) rounds.pop_back();
+    if (!made.empty()) rounds.push_back(std::move(made));
   }
   return rounds;
 }
 
+}  // namespace
+
+HostRounds memory_rounds(const std::vector<bool>& with_gpus) {
+  return rounds_from(0, with_gpus);
+}
+
 HostRounds memory_rounds_again(const std::vector<int>& open, int hosts, int round) {
-  const auto all = cmd::tournament(hosts);
-  HostRounds rounds;
-  if (all.empty()) return rounds;
-  std::set<int> left(open.begin(), open.end());
-  // An odd host sits out of one round, but not of the next.
-  for (size_t i = 0; i < 2 && !left.empty(); ++i) {
-    auto& made = rounds.emplace_back();
-    for (const auto& [a, b] : all[(size_t(kMemoryPartners) + 2 * size_t(round) + i) % all.size()])
-      if (left.contains(a) || left.contains(b)) made.emplace_back(a, b);
-    for (const auto& [a, b] : made) left.erase(a), left.erase(b);
-    if (made.empty()) rounds.pop_back();
-  }
-  return rounds;
+  std::vector<bool> wanted(size_t(hosts), false);
+  for (const int host : open) wanted[size_t(host)] = true;
+  return rounds_from(size_t(kMemoryPartners) * size_t(1 + round), wanted);
 }
 
 }  // namespace collctl::runtime
