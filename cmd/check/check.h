@@ -147,7 +147,8 @@ Status tally_paths(const std::vector<Host>& hosts, const RailsReport& report, Ta
 // slower, beside that. Less is told and no fault. Pure.
 std::vector<Finding> port_findings(const RailsReport& report, const Floors& floors);
 Status check_gpu_net(CheckRun& run);
-void tally_gpu_paths(const RailsReport& report, bool every_nic, Tally& tally);
+Status tally_gpu_paths(const std::vector<Host>& hosts, const RailsReport& report, bool every_nic,
+                       Tally& tally);
 // `rails` between these hosts, as the suites have it. Errors: that ended the job.
 Result<RailsReport> measure_rails(const CheckRun& run, const std::vector<Host>& hosts,
                                   runtime::MemoryChoice memory);

@@ -8,9 +8,14 @@
 
 namespace collctl::cmd {
 
-// Planned: what each GPU sends and gets over each NIC near it, at level full over every NIC.
-void tally_gpu_paths(const RailsReport& report, bool every_nic, Tally& tally) {
+// Planned: what each GPU sends and gets over each NIC near it, at level full over every NIC. Error
+// defect: the report is about a host that took no part.
+Status tally_gpu_paths(const std::vector<Host>& hosts, const RailsReport& report, bool every_nic,
+                       Tally& tally) {
   for (const RailsHost& host : report.hosts) {
+    if (std::ranges::find(hosts, host.host) == hosts.end())
+      return Error(ErrorCode::defect,
+                   format("the ranks report on {}, which is none of the hosts", host.host));
     size_t ways = 0;
     for (const runtime::RailGpu& gpu : host.gpus.list)
       for (const runtime::GpuToNic& nic : gpu.nics) ways += every_nic || nic.near ? 2 : 0;
@@ -24,6 +29,7 @@ void tally_gpu_paths(const RailsReport& report, bool every_nic, Tally& tally) {
       tally.did(host, format("{} over {}", gpu, nic));
       tally.did(host, format("{} over {}, back", gpu, nic));
     }
+  return {};
 }
 
 Status check_gpu_net(CheckRun& run) {
@@ -40,7 +46,7 @@ Status check_gpu_net(CheckRun& run) {
     run.nothing_there = "no host has an NVIDIA GPU";
     return {};
   }
-  tally_gpu_paths(report, run.options.level == CheckLevel::full, run.tally);
+  COLL_TRY(tally_gpu_paths(hosts, report, run.options.level == CheckLevel::full, run.tally));
   run.busy = busy_hosts(report);
   MemoryFindings found = judge_memories(report, run.options.below);
   const auto add = [&](Finding finding) {

@@ -1,8 +1,7 @@
 // One end of a stream between memory of two hosts: as many messages at once as a RailPath has, out
 // of the memory that is measured or into it. A GPU's memory is read or written by the NIC where
 // that takes it, else copied from or to pinned host memory, as links do (transport/net/net_link.h).
-// Threads: one at a time; two ends may run beside each other. Ownership: the memory outlives the
-// end, which outlives nothing of its path.
+// Threads: one at a time; two ends may run beside each other. Connection and memory outlive the end.
 #pragma once
 #include <array>
 #include <memory>
@@ -44,9 +43,11 @@ class MemoryArea {
 class MemoryEnd {
  public:
   static constexpr uint32_t kWindow = RailPath::kWindow;
-  // `path` is connected; `forbidden`: why the NIC must not touch the GPU's memory; empty: it may.
-  MemoryEnd(RailPath& path, MemoryArea& area, bool sends, std::string forbidden, uint8_t seed)
-      : connection_(*path.connection()),
+  // `connection` has RailPath::kStream, and nothing was posted. `forbidden`: why the NIC must not
+  // touch the GPU's memory; empty: it may. `seed`: of what is sent, alike on both ends.
+  MemoryEnd(transport::NetConnection& connection, MemoryArea& area, bool sends,
+            std::string forbidden, uint8_t seed)
+      : connection_(connection),
         area_(area),
         sends_(sends),
         seed_(seed),

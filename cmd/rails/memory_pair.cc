@@ -255,7 +255,7 @@ Status MemoryTest::prepare(Half& half) {
     // What goes there and what comes back differ.
     const auto seed = uint8_t((which == kOut) == side_.first ? 1 : 2);
     half.ends[which] =
-        std::make_unique<MemoryEnd>(*half.paths[which], **area, which == kOut, forbidden, seed);
+        std::make_unique<MemoryEnd>(*half.paths[which]->connection(), **area, which == kOut, forbidden, seed);
     Status ready = half.ends[which]->prepare(deadline);
     if (ready) ready = half.ends[which]->fill();
     if (!ready) fail(half.said[which], ready.error());

@@ -1,10 +1,10 @@
 #!/bin/bash
 # `run rails` with the real binary: NICs of two hosts against each other. RDMA ports are the adapters of
 # tests/fake_verbs, a host is a process with a host identity of its own; interfaces are those of network namespaces.
-# Usage: rails.sh PATH/collctl FOLDER-OF-THE-STAND-IN
+# Usage: rails.sh PATH/collctl FOLDER-OF-THE-STAND-IN [FOLDER-OF-STAND-INS-FOR-DRIVERS]
 set -u
 collctl=$(realpath "$1")
-fabric=${2:-}
+fabric=${2:-} drivers=${3:-}
 export CUDA_VISIBLE_DEVICES=-1 COLLCTL_TOKEN=a-token-of-the-tests
 work=$(mktemp -d)
 spaces=()
@@ -65,6 +65,40 @@ rails() {
   codes="$codes $?"
 }
 export FAKE_VERBS_WORLD=$work/world COLUMNS=1000
+
+# GPUs of the stand-in for CUDA, whose memory the adapters reach or do not.
+memory_of_gpus() {
+  local with_gpus=(LD_LIBRARY_PATH=$drivers:$LD_LIBRARY_PATH FAKE_CUDA=2 CUDA_VISIBLE_DEVICES=0,1)
+  case_is "GPU memory by GPUDirect, held back until it is flushed, beside host memory"
+  export FAKE_VERBS_DEVICES=fake_0:ib:dmabuf,fake_1:ib:dmabuf
+  both=("${with_gpus[@]}" FAKE_VERBS_HOLD_US=5000)
+  rails --json --memory gpu --below 0
+  is_code "0 0"
+  holds 'r["memory"] == "gpu" and r["pairs"] == [] and r["verdict"]["ok"]'
+  holds 'all(t[w]["end"] == "ok" and t[w]["GBps"] > 0 and t[w]["both_GBps"] > 0 and t["latency_us"] > 0 for t in r["memory_paths"] for w in ("there", "back"))'
+  # Four of host memory (each port to that of its name first), two GPUs over two ports of each host, GPU to GPU.
+  holds 'len([t for t in r["memory_paths"] if t["from_gpu"] == t["to_gpu"] == -1]) == 2 and len(r["memory_paths"]) == 2 + 8 + 2'
+  holds 'all(t["there"]["out"]["way"] == ("host" if t["from_gpu"] < 0 else "gpudirect") and t["back"]["in"]["how"] in ("", "DMA-BUF") for t in r["memory_paths"])'
+
+  case_is "GPU memory that the adapters of one host refuse"
+  on_1+=(FAKE_VERBS_DEVICES=fake_0:ib,fake_1:ib)
+  rails --json --memory gpu --below 0
+  is_code "1 1"
+  holds '[(c["kind"], c["name"]) for c in r["culprits"]] == [("host", r["hosts"][1]["host"])]'
+  holds 'any(c["name"] == "gpudirect" and "no peer memory module" in c["message"] for c in r["checks"])'
+  on_1=("${on_1[@]:0:3}")
+
+  case_is "sizes of GPU memory, and a host without a GPU"
+  export FAKE_VERBS_DEVICES=fake_0:roce:peermem
+  rails --json --memory gpu --below 0 -b 8 -e 4M
+  is_code "0 0"
+  holds 'all([p["bytes"] for p in t["curve"]] == r["sizes"] and r["sizes"][0] == 8 and r["sizes"][-1] == 4 << 20 for t in r["memory_paths"])'
+  on_1+=(FAKE_CUDA=0)
+  rails --json --memory gpu --below 0
+  is_code "8 8"
+  holds 'any(c["status"] == "not-tested" and "it has no NVIDIA GPU" in c["message"] for c in r["checks"])'
+  on_1=("${on_1[@]:0:3}") both=()
+}
 
 over_the_stand_in() {
   export LD_LIBRARY_PATH=$fabric${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -142,6 +176,8 @@ over_the_stand_in() {
   is_code "7 7"
   holds 'ways("wrong-data") == {"0 fake_0:1>fake_0:1", "0 fake_0:1>fake_1:1"} and r["recommended"] == "COLLCTL_IB_HCA==fake_1"'
   both=()
+
+  [ -n "$drivers" ] && memory_of_gpus
 
   case_is "one host: its ports loop back to each other"
   runs=$((runs + 1))

@@ -40,4 +40,32 @@ TEST_CASE("a matrix without paths, or of other hosts, is no pass", "[check]") {
   CHECK(status.error().code == ErrorCode::defect);
 }
 
+TEST_CASE("GPU memory that was not measured over a NIC near it is no pass", "[check]") {
+  const std::vector<Host> hosts = {{HostId{0}, "a"}, {HostId{1}, "b"}};
+  RailsReport report;
+  for (const Host& host : hosts) {
+    RailsHost& one = report.hosts.emplace_back();
+    one.host = host;
+    one.nics = {{.name = "mlx5_0:1", .link = "InfiniBand"}, {.name = "mlx5_1:1", .link = "RoCE"}};
+  }
+  runtime::RailGpu& gpu = report.hosts[0].gpus.list.emplace_back();
+  gpu.nics = {{.near = true}, {.near = false}};
+  Tally none;
+  REQUIRE(tally_gpu_paths(hosts, report, false, none));
+  CHECK(none.planned() == 2);
+  REQUIRE(none.missing("gpu-net", {}).size() == 1);
+  runtime::MemoryTrial& trial = report.trials.emplace_back();
+  trial.to = 1;
+  trial.from_gpu = 0;
+  Tally all;
+  REQUIRE(tally_gpu_paths(hosts, report, false, all));
+  CHECK(all.missing("gpu-net", {}).empty());  // that nothing passed was measured as well
+  Tally every;
+  REQUIRE(tally_gpu_paths(hosts, report, true, every));
+  CHECK(every.planned() == 4);
+  CHECK(every.missing("gpu-net", {}).size() == 1);
+  report.hosts[1].host.id = HostId{7};
+  CHECK(!tally_gpu_paths(hosts, report, false, every));
+}
+
 }  // namespace pairs_tests
