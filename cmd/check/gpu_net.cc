@@ -65,8 +65,7 @@ Status check_gpu_net(CheckRun& run) {
   }
   const auto is_without = [&](const Finding& finding) {
     return std::ranges::any_of(report.hosts, [&](const RailsHost& host) {
-      return has_none(host) && finding.at.kind == SubjectKind::host &&
-             finding.at.host == host.host;
+      return has_none(host) && finding.at.kind == SubjectKind::host && finding.at.host == host.host;
     });
   };
   for (const Finding& finding : found.checks)

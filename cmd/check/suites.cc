@@ -80,7 +80,8 @@ constexpr Suite kSuites[] = {
     {"pairs", CheckLevel::quick, 2, "every NIC to every NIC; who is at fault where paths are bad",
      "a network between the hosts", pair_seconds, check_pairs, true},
     {"gpu-net", CheckLevel::standard, 2,
-     "memory of every GPU over the NICs near it (full: every NIC), beside host memory over the same "
+     "memory of every GPU over the NICs near it (full: every NIC), beside host memory over the "
+     "same "
      "NICs; who is at fault",
      "a GPU on a host and a network, else it is left out", gpu_net_seconds, check_gpu_net, true},
     {"cluster", CheckLevel::quick, 2, "collectives over all fit hosts with every element checked",

@@ -45,11 +45,9 @@ void place_gpus(const cmd::TopoView& view, const RailHost& host, std::vector<Rai
       }
     const std::vector<int> near = nearest_ends(view.base, *at, known);
     for (size_t n = 0; n < host.nics.size(); ++n)
-      gpu.nics[n].near =
-          gpu.nics[n].path.empty() ||
-          std::ranges::any_of(near, [&](int node) {
-            return is_nic(view.graph.nodes[size_t(node)], host.nics[n]);
-          });
+      gpu.nics[n].near = gpu.nics[n].path.empty() || std::ranges::any_of(near, [&](int node) {
+                           return is_nic(view.graph.nodes[size_t(node)], host.nics[n]);
+                         });
   }
 }
 
@@ -70,7 +68,8 @@ void add_links(const cmd::TopoView& view, const RailHost& host, RailGpus& all) {
       return id && id->card() == odd.device.card();
     };
     for (const RailGpu& gpu : all.list)
-      if (is_card(gpu.bus_id)) add_fact(all.facts, gpu.bus_id, odd.finding.what, odd.finding.remedy);
+      if (is_card(gpu.bus_id))
+        add_fact(all.facts, gpu.bus_id, odd.finding.what, odd.finding.remedy);
     for (const RailNic& nic : host.nics)
       for (const base::RdmaDevice& device : devices)
         if (nic.name.starts_with(device.name + ":") && is_card(device.bus_id))
@@ -124,9 +123,8 @@ void find_rail_gpus(RailHost& host, std::vector<transport::DevicePointer>& devic
     return;
   }
   if (*count > int(kMostRailGpus) && host.unused.size() < kMostUnusedNics)
-    host.unused.push_back(
-        format("GPUs from number {} on: at most {} of a host are tried", kMostRailGpus,
-               kMostRailGpus));
+    host.unused.push_back(format("GPUs from number {} on: at most {} of a host are tried",
+                                 kMostRailGpus, kMostRailGpus));
   for (int ordinal = 0; ordinal < std::min(*count, int(kMostRailGpus)); ++ordinal) {
     auto device = transport::Device::open(ordinal);
     if (!device) {

@@ -57,7 +57,8 @@ void fields(base::Record& io, MemoryTrial& trial) {
   io.field("latency_us", trial.latency_us, 0, kMostUs);
   io.list(
       "curve", trial.curve,
-      [&](MemoryPoint& point) { io.object("curve", [&] { fields(io, point); }); }, kMostCurvePoints);
+      [&](MemoryPoint& point) { io.object("curve", [&] { fields(io, point); }); },
+      kMostCurvePoints);
 }
 
 }  // namespace collctl::runtime

@@ -12,7 +12,7 @@
 
 namespace collctl::runtime {
 
-inline constexpr int kHostMemory = -1;       // in the place of a GPU
+inline constexpr int kHostMemory = -1;  // in the place of a GPU
 
 // How an end of a measurement gets at its memory.
 enum class MemoryWay : uint8_t {

@@ -117,10 +117,10 @@ Status MemoryEnd::compare(uint32_t bytes) const {
     const bool sent = i % each < bytes;
     const uint8_t wanted = sent ? pattern(i / each, i % each) : kUntouched;
     if (got[i] != wanted)
-      return Error(ErrorCode::bad_data,
-                   sent ? format("byte {} of a message is {:#x}, {:#x} was sent", i % each, got[i],
-                                 wanted)
-                        : format("byte {} behind a message of {} was written to", i % each, bytes));
+      return Error(
+          ErrorCode::bad_data,
+          sent ? format("byte {} of a message is {:#x}, {:#x} was sent", i % each, got[i], wanted)
+               : format("byte {} behind a message of {} was written to", i % each, bytes));
   }
   return {};
 }

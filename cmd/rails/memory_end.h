@@ -1,7 +1,8 @@
 // One end of a stream between memory of two hosts: as many messages at once as a RailPath has, out
 // of the memory that is measured or into it. A GPU's memory is read or written by the NIC where
 // that takes it, else copied from or to pinned host memory, as links do (transport/net/net_link.h).
-// Threads: one at a time; two ends may run beside each other. Connection and memory outlive the end.
+// Threads: one at a time; two ends may run beside each other. Connection and memory outlive the
+// end.
 #pragma once
 #include <array>
 #include <memory>
@@ -67,9 +68,7 @@ class MemoryEnd {
 
  private:
   bool is_direct() const { return area_.device() == nullptr || use_.way == MemoryWay::direct; }
-  uint8_t* wire(uint32_t slot) const {
-    return is_direct() ? area_.data(slot) : area_.beside(slot);
-  }
+  uint8_t* wire(uint32_t slot) const { return is_direct() ? area_.data(slot) : area_.beside(slot); }
   uint8_t pattern(size_t slot, size_t at) const;
   Status send(uint64_t end, uint32_t bytes, Deadline deadline);
   Status receive(uint64_t end, uint32_t bytes, Deadline deadline);

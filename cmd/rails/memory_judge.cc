@@ -140,8 +140,7 @@ void MemoryJudge::look() {
         return end.gpu == kHostMemory && other.gpu != kHostMemory ? End{-1, kHostMemory, 0, end.way}
                                                                   : end;
       };
-      const auto [known, fresh] =
-          last.emplace(std::pair(part(a, b), part(b, a)), all_.size() - 1);
+      const auto [known, fresh] = last.emplace(std::pair(part(a, b), part(b, a)), all_.size() - 1);
       if (fresh) continue;
       all_[known->second].last = false;
       known->second = all_.size() - 1;
@@ -210,8 +209,8 @@ void MemoryJudge::add_parts(const End& end, std::vector<int>& parts) {
     parts.push_back(parts_.add(part, end.way));
   };
   const auto of_host = [&](const auto& all) {
-    return std::ranges::count_if(
-        all, [&](const auto& each) { return each.first.first == end.host; });
+    return std::ranges::count_if(all,
+                                 [&](const auto& each) { return each.first.first == end.host; });
   };
   const bool more_gpus = of_host(nics_of_) > 1, more_nics = of_host(gpus_of_) > 1;
   if (more_gpus || more_nics) add({.kind = SubjectKind::host, .host = at});
@@ -316,7 +315,8 @@ constexpr const char* kBadNicMemory =
     "with them, at ACS and IOMMU (collctl topo, collctl doctor), and at its PCI settings (relaxed "
     "ordering, max read request)";
 constexpr const char* kBadHostMemory =
-    "all its GPUs are slow over the network, and host memory is not: look at ACS, IOMMU, driver and "
+    "all its GPUs are slow over the network, and host memory is not: look at ACS, IOMMU, driver "
+    "and "
     "nvidia_peermem (collctl doctor), and at the BIOS beside a good host's";
 
 void MemoryJudge::accuse(Subject at, const std::string& name, const Blamed& one,
@@ -357,16 +357,15 @@ void MemoryJudge::name(const Blamed& one) {
     Finding& finding = v_.checks.emplace_back();
     finding.name = "again";
     finding.status = FindingStatus::warn;
-    finding.message = format("{}: {} once, and good when measured again", path_text(shown),
-                             figures(shown));
+    finding.message =
+        format("{}: {} once, and good when measured again", path_text(shown), figures(shown));
     return;
   }
   const ErrorCode code = wrong ? ErrorCode::bad_data : ErrorCode::failed;
   // Directions of one part that cannot be told apart are that part.
   Suspect part = parts_[one.part];
-  const bool one_part = std::ranges::all_of(one.alternatives, [&](int other) {
-    return whole_of(parts_[other].at) == whole_of(part.at);
-  });
+  const bool one_part = std::ranges::all_of(
+      one.alternatives, [&](int other) { return whole_of(parts_[other].at) == whole_of(part.at); });
   if (!one_part) {
     Finding& finding = v_.checks.emplace_back();
     finding.name = "blame";
@@ -405,8 +404,7 @@ void MemoryJudge::name(const Blamed& one) {
          format("GPU memory over the network: {}{} ({}: {})", way, counts, path_text(shown),
                 figures(shown)),
          facts, remedy, code);
-  if (part.way != Way::both)
-    v_.checks.back().reason = part.way == Way::out ? "sends" : "receives";
+  if (part.way != Way::both) v_.checks.back().reason = part.way == Way::out ? "sends" : "receives";
 }
 
 void MemoryJudge::name_culprits() {
@@ -453,8 +451,7 @@ void MemoryJudge::judge_ways() {
       continue;
     }
     finding.fail(ErrorCode::failed, format("{}: {}; others have it", host(at).host, text), remedy);
-    v_.culprits.push_back(
-        {SubjectKind::host, host(at).host.name, 1, text, false, host(at).host});
+    v_.culprits.push_back({SubjectKind::host, host(at).host.name, 1, text, false, host(at).host});
   }
 }
 
@@ -537,8 +534,7 @@ void MemoryJudge::list_paths() {
       v_.unexplained.push_back(v_.checks.size() - 1);
     finding.reason = flow.end == RailEnd::ok ? "slow" : rail_word(flow.end);
     finding.fail(flow.end == RailEnd::bad_data ? ErrorCode::bad_data : ErrorCode::failed,
-                 format("{}: {}", path_text(one), figures(one)),
-                 of_hosts ? kBadWire : kBetween);
+                 format("{}: {}", path_text(one), figures(one)), of_hosts ? kBadWire : kBetween);
   }
 }
 
@@ -578,11 +574,11 @@ void MemoryJudge::leave_out() {
     Finding& finding = v_.checks.emplace_back();
     finding.name = "gpu-path";
     finding.at = {.kind = SubjectKind::host, .host = each.host};
-    finding.leave_out(format(
-        "{}: GPU memory was not measured: {}", each.host,
-        !each.gpus.list.empty()       ? "none of its NICs goes with one of another host"
-        : !each.gpus.why_none.empty() ? each.gpus.why_none
-                                      : "it has no NVIDIA GPU"));
+    finding.leave_out(format("{}: GPU memory was not measured: {}", each.host,
+                             !each.gpus.list.empty()
+                                 ? "none of its NICs goes with one of another host"
+                             : !each.gpus.why_none.empty() ? each.gpus.why_none
+                                                           : "it has no NVIDIA GPU"));
   }
 }
 
@@ -595,8 +591,7 @@ MemoryFindings MemoryJudge::run() {
   find_worst();
   leave_out();
   if (v_.good < v_.tried)
-    v_.summary.push_back(
-        format("{} of {} paths of memory are bad", v_.tried - v_.good, v_.tried));
+    v_.summary.push_back(format("{} of {} paths of memory are bad", v_.tried - v_.good, v_.tried));
   for (const Finding& finding : v_.checks)
     if (finding.name == "gpudirect" && finding.status == FindingStatus::fail)
       v_.summary.push_back(format("{} has no GPUDirect, others have", finding.at.host));
@@ -623,8 +618,7 @@ const MemoryFlow* host_flow_of(const RailsReport& report, const MemoryAt& at) {
 }
 
 std::string memory_name(const RailsHost& host, int gpu) {
-  return gpu == kHostMemory ? "host memory"
-                            : format("GPU {}", host.gpus.list[size_t(gpu)].ordinal);
+  return gpu == kHostMemory ? "host memory" : format("GPU {}", host.gpus.list[size_t(gpu)].ordinal);
 }
 
 std::string use_text(const MemoryUse& use) {

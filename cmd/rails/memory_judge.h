@@ -2,8 +2,8 @@
 // (the same ways to the memory, at the same distance, of GPUs of one model, over NICs of one rate),
 // less where the same two NICs have less with host memory as well; cmd/judge/blame says whether a
 // GPU, a NIC, what lies between the two, or a host is behind what is bad. All of a kind that are
-// slower than host memory are told, and nobody is named unless a fact of the host explains it. Pure.
-// Threads: values.
+// slower than host memory are told, and nobody is named unless a fact of the host explains it.
+// Pure. Threads: values.
 #pragma once
 #include <string>
 #include <vector>

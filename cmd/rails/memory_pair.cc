@@ -167,8 +167,8 @@ void MemoryTest::read_said(ByteReader& r, Half& half) {
     if (out.end == RailEnd::ok && in.end == RailEnd::ok) continue;
     // One that only waited knows less.
     const bool in_knows =
-        out.end == RailEnd::ok || (out.end == RailEnd::silent && in.end != RailEnd::ok &&
-                                   in.end != RailEnd::silent);
+        out.end == RailEnd::ok ||
+        (out.end == RailEnd::silent && in.end != RailEnd::ok && in.end != RailEnd::silent);
     const bool this_one = in_knows == (which == kIn);
     now.end = in_knows ? in.end : out.end;
     now.text = format("{}: {}", (this_one ? side_.mine : side_.theirs)->host,
@@ -230,8 +230,7 @@ void MemoryTest::do_in_turn(Half& half, const uint64_t counts[2], uint32_t bytes
 
 void MemoryTest::compare(Half& half, uint32_t bytes) {
   if (half.said[kIn].end != RailEnd::ok) return;
-  if (const Status same = half.ends[kIn]->compare(bytes); !same)
-    fail(half.said[kIn], same.error());
+  if (const Status same = half.ends[kIn]->compare(bytes); !same) fail(half.said[kIn], same.error());
 }
 
 void MemoryTest::poison(Half& half) {
@@ -254,8 +253,8 @@ Status MemoryTest::prepare(Half& half) {
     }
     // What goes there and what comes back differ.
     const auto seed = uint8_t((which == kOut) == side_.first ? 1 : 2);
-    half.ends[which] =
-        std::make_unique<MemoryEnd>(*half.paths[which]->connection(), **area, which == kOut, forbidden, seed);
+    half.ends[which] = std::make_unique<MemoryEnd>(*half.paths[which]->connection(), **area,
+                                                   which == kOut, forbidden, seed);
     Status ready = half.ends[which]->prepare(deadline);
     if (ready) ready = half.ends[which]->fill();
     if (!ready) fail(half.said[which], ready.error());
@@ -333,8 +332,8 @@ Status MemoryTest::curve(Half& half) {
       // Small messages take as long as the way of 8 bytes, some at once.
       const double us = std::max(half.trial->latency_us / RailPath::kWindow,
                                  double(bytes) / flow(half, which).GBps / 1e3);
-      const auto wanted = uint64_t(std::clamp(side_.seconds * 1e6 / us, double(kPaceMessages),
-                                              double(kMostMessages)));
+      const auto wanted = uint64_t(
+          std::clamp(side_.seconds * 1e6 / us, double(kPaceMessages), double(kMostMessages)));
       counts[which] = (wanted + each - 1) / each * each;
       seconds = std::max(seconds, double(counts[which]) * us / 1e6);
     }

@@ -58,8 +58,7 @@ std::vector<MemoryTrial> plan_trials(const RailHost& from, const RailHost& to,
             add(kHostMemory, other, int(g), int(n));
     for (size_t g = 0; g < std::min(from.gpus.list.size(), to.gpus.list.size()); ++g) {
       const int a = nearest_nic(from.gpus.list[g]), b = nearest_nic(to.gpus.list[g]);
-      if (a >= 0 && b >= 0 &&
-          go_together(from.nics[size_t(a)], to.nics[size_t(b)], roce_version))
+      if (a >= 0 && b >= 0 && go_together(from.nics[size_t(a)], to.nics[size_t(b)], roce_version))
         add(int(g), a, int(g), b);
     }
   }

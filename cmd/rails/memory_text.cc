@@ -128,7 +128,8 @@ std::vector<DocumentPart> memory_parts(const RailsReport& report) {
     parts.push_back({Facts{{format("{} of GPUs and NICs are not shown; -v shows them",
                                    counted(gpus.size(), "row"))}},
                      Shown::brief});
-  if (!pairs.empty()) parts.push_back({pair_rows(report, pairs), few ? Shown::always : Shown::whole});
+  if (!pairs.empty())
+    parts.push_back({pair_rows(report, pairs), few ? Shown::always : Shown::whole});
   if (!report.sizes.empty()) parts.push_back({curve_rows(report)});
   return parts;
 }

@@ -31,7 +31,7 @@ struct RailsSpec {
   int sparse_from = 0;    // hosts from which on not all pairs are tried (Rails::Options)
   double below = 0;       // of what is usual: slow, and measured again
   runtime::MemoryChoice memory = runtime::MemoryChoice::automatic;
-  bool every_nic = false;  // GPUs over NICs that are far from them as well
+  bool every_nic = false;                 // GPUs over NICs that are far from them as well
   uint64_t min_bytes = 0, max_bytes = 0;  // of the curve of each measurement with GPU memory
   std::vector<uint64_t> sizes() const;    // steps of 8; 0 to 0: none
 

@@ -177,10 +177,10 @@ Result<RailsReport> read_rails(const std::string& text) {
 
 namespace {
 
-constexpr TaskField kAlikeRails[] = {
-    {"message_bytes", "--message"}, {"seconds", "--seconds"}, {"timeout_s", "--pair-timeout"},
-    {"memory", "--memory"},         {"every_nic", "--all-nics"}, {"min_bytes", "--min-bytes"},
-    {"max_bytes", "--max-bytes"}};
+constexpr TaskField kAlikeRails[] = {{"message_bytes", "--message"},  {"seconds", "--seconds"},
+                                     {"timeout_s", "--pair-timeout"}, {"memory", "--memory"},
+                                     {"every_nic", "--all-nics"},     {"min_bytes", "--min-bytes"},
+                                     {"max_bytes", "--max-bytes"}};
 
 constexpr double kAgainSeconds = 0.1;  // a path that is measured again: 0.02 s flips
 

@@ -110,7 +110,8 @@ struct Stream {
   std::unique_ptr<MemoryArea> from, to;
   std::unique_ptr<MemoryEnd> sender, receiver;
 
-  explicit Stream(Takes takes, const std::string& forbidden = "") : out(cable, takes), in(cable, takes) {
+  explicit Stream(Takes takes, const std::string& forbidden = "")
+      : out(cable, takes), in(cable, takes) {
     fake_cuda::set_up({.devices = 2});
     for (auto* const area : {&from, &to}) {
       auto device = transport::Device::open(area == &from ? 0 : 1);
@@ -146,11 +147,11 @@ TEST_CASE("GPU memory goes by the NIC where it may, else through pinned memory",
     MemoryWay way;
     const char* how;
   };
-  const Case each = GENERATE(
-      Case{Takes::device, "", MemoryWay::direct, "DMA-BUF"},
-      Case{Takes::device, "SYS is too far", MemoryWay::by_rule, "SYS is too far"},
-      Case{Takes::refuses, "", MemoryWay::refused, "no module"},
-      Case{Takes::host, "", MemoryWay::staged, "sockets carry host memory"});
+  const Case each =
+      GENERATE(Case{Takes::device, "", MemoryWay::direct, "DMA-BUF"},
+               Case{Takes::device, "SYS is too far", MemoryWay::by_rule, "SYS is too far"},
+               Case{Takes::refuses, "", MemoryWay::refused, "no module"},
+               Case{Takes::host, "", MemoryWay::staged, "sockets carry host memory"});
   {
     Stream stream(each.takes, each.forbidden);
     CHECK(stream.sender->use().way == each.way);

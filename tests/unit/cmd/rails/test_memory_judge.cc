@@ -158,9 +158,8 @@ TEST_CASE("GPU memory that is as fast as host memory passes", "[rails]") {
 
 TEST_CASE("what lies between a GPU and its NIC is named by direction", "[rails]") {
   const int hosts = GENERATE(2, 3, 6);
-  const auto report = Cluster{.hosts = hosts}.report([](const End& end, int) {
-    return end.host == 1 && end.gpu == 3 && end.sends ? 11 : kWire;
-  });
+  const auto report = Cluster{.hosts = hosts}.report(
+      [](const End& end, int) { return end.host == 1 && end.gpu == 3 && end.sends ? 11 : kWire; });
   const MemoryFindings found = judge_memories(report, 0.7);
   CHECK(code(found) == ErrorCode::failed);
   CHECK(accused(found) == Names{"n1 GPU 3 -> mlx5_3"});
@@ -171,9 +170,8 @@ TEST_CASE("what lies between a GPU and its NIC is named by direction", "[rails]"
   CHECK(blamed.n == blamed.of);
   CHECK(found.unexplained.empty());
   // The other way, and both.
-  const auto into = Cluster{.hosts = hosts}.report([](const End& end, int) {
-    return end.host == 0 && end.gpu == 2 && !end.sends ? 11 : kWire;
-  });
+  const auto into = Cluster{.hosts = hosts}.report(
+      [](const End& end, int) { return end.host == 0 && end.gpu == 2 && !end.sends ? 11 : kWire; });
   CHECK(accused(judge_memories(into, 0.7)) == Names{"n0 mlx5_2 -> GPU 2"});
   const auto both = Cluster{.hosts = hosts}.report(
       [](const End& end, int) { return end.host == 0 && end.gpu == 2 ? 11 : kWire; });
@@ -202,9 +200,8 @@ TEST_CASE("a GPU, a NIC and a host are told apart where measurements can", "[rai
     if (host == 1) list.push_back({"0000:ff:00.0", "of another", "device"});
     return list;
   }};
-  const auto report = cluster.report([](const End& end, int) {
-    return end.host == 1 && end.gpu != kHostMemory ? 11 : kWire;
-  });
+  const auto report = cluster.report(
+      [](const End& end, int) { return end.host == 1 && end.gpu != kHostMemory ? 11 : kWire; });
   const MemoryFindings found = judge_memories(report, 0.7);
   CHECK(accused(found) == Names{"n1"});
   const Finding& blamed = first(found, "blame");
@@ -247,12 +244,10 @@ TEST_CASE("where all GPUs are slower than host memory nobody is named without a 
 
 TEST_CASE("over sockets the GPU's memory is held against other GPUs alone", "[rails]") {
   Cluster cluster{.nics = 1, .sockets = true, .use = [](const End&) {
-    return runtime::MemoryUse{MemoryWay::staged, "sockets carry host memory"};
-  }};
-  const MemoryFindings found = judge_memories(cluster.report([](const End& end, int) {
-    return end.gpu != kHostMemory ? 5 : kWire;
-  }),
-                                              0.7);
+                    return runtime::MemoryUse{MemoryWay::staged, "sockets carry host memory"};
+                  }};
+  const MemoryFindings found = judge_memories(
+      cluster.report([](const End& end, int) { return end.gpu != kHostMemory ? 5 : kWire; }), 0.7);
   CHECK(code(found) == ErrorCode{});
   CHECK(count(found, FindingStatus::warn) == 0);
   const MemoryFindings one = judge_memories(cluster.report([](const End& end, int) {
@@ -329,8 +324,7 @@ TEST_CASE("GPU memory that was asked for and is not there was not tested", "[rai
   const MemoryFindings found = judge_memories(report, 0.7);
   CHECK(code(found) == ErrorCode::incomplete);
   REQUIRE(found.checks.size() == 1);
-  CHECK(found.checks[0].message ==
-        "n1: GPU memory was not measured: the driver does not start");
+  CHECK(found.checks[0].message == "n1: GPU memory was not measured: the driver does not start");
   // Sizes that were asked for as well.
   report = Cluster{}.report(at_wire);
   report.sizes = {8, 1 << 20};

@@ -464,6 +464,17 @@ TEST_CASE("rails: docs/json.md knows every key of the report") {
   report.pairs[2].cells[0].lost = runtime::RailLost::there;
   report.pairs[2].cells[0].resent = 0;
   report.before = report.pairs;
+  report.memory = runtime::MemoryChoice::both;
+  report.sizes = {8};
+  for (RailsHost& host : report.hosts)
+    host.gpus.list = {{.bus_id = "0000:10:00.0", .nics = {{.path = "PIX"}, {.path = "SYS"}}}};
+  report.hosts[0].gpus.facts = {{"", "ACS redirects", "turn it off"}};
+  runtime::MemoryTrial& trial = report.trials.emplace_back();
+  trial.to = 1;
+  trial.from_gpu = 0;
+  trial.there.end = trial.back.end = RailEnd::ok;
+  trial.there.GBps = trial.back.GBps = 40;
+  trial.curve = {{8, 0.1, 0.1}};
   const auto keys = testing::documented("collctl.rails/1");
   REQUIRE(keys.size() > 30);
   std::set<std::string> seen;
