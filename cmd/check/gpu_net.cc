@@ -12,7 +12,12 @@ namespace collctl::cmd {
 // defect: the report is about a host that took no part.
 Status tally_gpu_paths(const std::vector<Host>& hosts, const RailsReport& report, bool every_nic,
                        Tally& tally) {
+  // Who has taken no part is no host without a GPU.
+  for (const Host& host : hosts)
+    if (std::ranges::find(report.hosts, host, &RailsHost::host) == report.hosts.end())
+      tally.plan(host, 1, "paths of GPU memory");
   for (const RailsHost& host : report.hosts) {
+    if (report.one_host && &host != &report.hosts.front()) break;  // the same one again
     if (std::ranges::find(hosts, host.host) == hosts.end())
       return Error(ErrorCode::defect,
                    format("the ranks report on {}, which is none of the hosts", host.host));

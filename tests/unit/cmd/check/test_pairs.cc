@@ -64,6 +64,16 @@ TEST_CASE("GPU memory that was not measured over a NIC near it is no pass", "[ch
   REQUIRE(tally_gpu_paths(hosts, report, true, every));
   CHECK(every.planned() == 4);
   CHECK(every.missing("gpu-net", {}).size() == 1);
+  // Two names of one machine, of which one took part.
+  report.one_host = true;
+  report.hosts[1] = report.hosts[0];
+  Tally one;
+  REQUIRE(tally_gpu_paths(hosts, report, false, one));
+  CHECK(one.planned() == 3);
+  const auto missing = one.missing("gpu-net", {});
+  REQUIRE(missing.size() == 1);
+  CHECK(missing[0].at.host.name == "b");
+  report.one_host = false;
   report.hosts[1].host.id = HostId{7};
   CHECK(!tally_gpu_paths(hosts, report, false, every));
 }
