@@ -43,12 +43,12 @@ inline bool serves(const AlgorithmRow& row, Collective c) {
 inline bool serves(const AlgorithmRow& row, Protocol p) {
   return (row.protocols >> int(p) & 1) != 0;
 }
-// What Work::scratch must have of an algorithm's work on a part of so many bytes; 0: nothing.
+// The bytes of Work::scratch that an algorithm's work on a part of so many bytes needs; 0: none.
 uint64_t scratch_bytes(AlgorithmId id, int nranks, uint64_t part_bytes);
 inline uint64_t scratch_bytes(const Work& w) {
   return scratch_bytes(w.algorithm, w.nranks, w.part_count * element_size(w.type));
 }
-// What the rank that sends most sends, in counts, with rank 0 as the root.
+// The counts that the busiest sender sends, with rank 0 as the root.
 double most_sent(const AlgorithmRow& row, Collective collective, int nranks);
 // The most slices a chunk may be cut into (slices.h): a ring holds a whole chunk in its slots while
 // it needs one more. 0: too few slots for this algorithm.

@@ -15,7 +15,7 @@
 
 namespace collctl::kernels {
 
-// What an algorithm's data goes over.
+// The links or the memory that an algorithm's data goes over.
 enum class Over : uint8_t {
   ring,      // the channel's ring: links that CPU ranks make at the start
   tree,      // likewise its tree

@@ -62,7 +62,7 @@ struct alignas(8) SlotRecord {
 };
 static_assert(sizeof(SlotRecord) == 8);
 
-// What the in-network reduction does with a slot. Never 0: a record that nobody has written.
+// The code of a slot's reduction in the network. Never 0: a record that nobody has written.
 COLL_FN uint32_t reduction_code(DataType type, RedOp op) {
   return (static_cast<uint32_t>(type) << 8 | static_cast<uint32_t>(op)) + 1;
 }

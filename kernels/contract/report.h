@@ -1,5 +1,5 @@
-// What a block writes when it must abort: plain numbers in memory the host can read (pinned
-// memory for a GPU). The host turns it into an Error that names rank, peer, channel and step.
+// A block's record when it must abort: plain numbers in memory the host can read (pinned memory for
+// a GPU). The host turns it into an Error that names rank, peer, channel and step.
 #pragma once
 #include <cstdint>
 

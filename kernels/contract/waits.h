@@ -1,5 +1,5 @@
-// What waits leave behind: for how long in all, by peer, and a note of one that goes on. Plain
-// numbers in memory that the host can read.
+// The traces of waits: for how long in all, by peer, and a note of one that goes on. Plain numbers
+// in memory that the host can read.
 #pragma once
 #include <cstdint>
 

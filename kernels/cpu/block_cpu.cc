@@ -119,8 +119,8 @@ bool CpuBlock::move_simple_slice(const Motion& motion, uint64_t bytes) {
 }
 
 // Piece by piece: into the output or, without one, into scratch memory, and while it is in the
-// first-level cache on into the slots, which the peers have just read (stage_copy.h). What is only
-// copied is moved directly.
+// first-level cache on into the slots, which the peers have just read (stage_copy.h). Data that is
+// only copied moves directly.
 void CpuBlock::combine_and_stream(const Motion& motion, const void* const* received,
                                   int received_count, void* const* destinations,
                                   int destination_count, uint64_t bytes) {

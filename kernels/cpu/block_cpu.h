@@ -58,7 +58,7 @@ class CpuBlock {
          n);
   }
 
-  // Of works by Simple with a mark: elements of a chunk of a message of n elements that is sent,
+  // For works by Simple with a mark: elements of a chunk of a message of n elements that is sent,
   // and of the one that comes next (after a wait for its first slice): the work's chunk_count, or
   // more where it is lent.
   uint64_t send_chunk(uint64_t n);

@@ -1,5 +1,5 @@
-// What a block moves without a slot: messages that a peer reads out of this process's memory, and
-// slices that a proxy sends out of it or receives into it.
+// Data that a block moves without a slot: messages that a peer reads out of this process's memory,
+// and slices that a proxy sends out of it or receives into it.
 #include <cerrno>
 #include <cstring>
 
@@ -52,7 +52,7 @@ void CpuBlock::put_lent(FifoEnd& end, const uint8_t* from, uint64_t bytes) {
 }
 
 // Whether what is sent from there is not written again before the peer has it: by these algorithms.
-// Of doubling see wait_until_sent(); bruck sends what it moves on.
+// For doubling see wait_until_sent(); bruck sends what it moves on.
 bool CpuBlock::may_lend_slices() const {
   switch (work_.work.algorithm) {
     case AlgorithmId::ring:
@@ -111,7 +111,7 @@ bool CpuBlock::has_halves() const {
          work_.work.algorithm == AlgorithmId::collnet;
 }
 
-// What is received as it is. (A fault is put into it on its way out of the slot.)
+// Whether slices are received as they are. (A fault is put into it on its way out of the slot.)
 bool CpuBlock::wants_places(const Motion& motion) const {
   return motion.receive && motion.in == nullptr && motion.out != nullptr && recv_count_ == 1 &&
          (recv_[0].fifo->flags & kFifoPlaces) != 0 && !has_halves() && !work_.fault_armed &&

@@ -1,5 +1,5 @@
-// What all parts of one running Work share on the CPU: the inputs, and whether and why it was
-// aborted. Made on the stack of run_work(); used by the caller's thread and, in a split, by one
+// The state that all parts of one running Work share on the CPU: the inputs, and whether and why it
+// was aborted. Made on the stack of run_work(); used by the caller's thread and, in a split, by one
 // helper.
 #pragma once
 #include <atomic>

@@ -36,7 +36,7 @@ struct FifoEnd {
   }
 };
 
-// What the producer said of this step.
+// The producer's record of this step.
 inline std::atomic_ref<uint32_t> recorded(const FifoEnd& end) {
   return std::atomic_ref<uint32_t>(end.fifo->records[end.slot].bytes);
 }

@@ -10,7 +10,7 @@ namespace collctl::kernels {
 
 namespace {
 
-// Whatever ends a work, but for its success, takes back where it wanted slices.
+// Takes back where a work wanted slices, however it ends but by success.
 class Places {
  public:
   explicit Places(CpuWork& work) : work_(work) {}

@@ -51,7 +51,7 @@ class HelperPool {
   std::unique_ptr<State> state_;
 };
 
-// What a work has lent by a fifo is read when the fifo's head gets there.
+// Data that a work has lent by a fifo is read when the fifo's head gets there.
 struct LentUntil {
   const Fifo* fifo;
   uint64_t head;

@@ -125,7 +125,7 @@ void loop(const Arrays& arrays, uint64_t n) {
 template <class T, class Wide, class One, Op kOp>
 void reduce(const void* const* sources, int source_count, void* const* destinations,
             int destination_count, uint64_t n, uint32_t divisor) {
-  // What rings and pairs of ranks do all day gets loops of its own; elsewhere the counts cost
+  // The everyday work of rings and pairs of ranks gets loops of its own; elsewhere the counts cost
   // little beside the work.
   constexpr bool kHot = kOp == Op::sum && sizeof(typename Wide::Element) == Wide::kElementBytes;
   Arrays arrays;

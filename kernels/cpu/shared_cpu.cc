@@ -10,14 +10,14 @@
 namespace collctl::kernels {
 namespace {
 
-// What is summed or copied at once, so that it is still in the first-level cache for the next
-// destination.
+// The part that is summed or copied at once, so that it is still in the first-level cache for the
+// next destination.
 constexpr uint64_t kPartBytes = 8192;
-// What all ranks' caches do not hold goes to memory anyway: stored past the caches it is not read
-// first (two ranks, 8 MiB: 2400 us at best in place of 3000).
+// Data that all ranks' caches do not hold goes to memory anyway: stored past the caches it is not
+// read first (two ranks, 8 MiB: 2400 us at best in place of 3000).
 constexpr uint64_t kBeyondCaches = 6 << 20;
 
-// What a rank says of its operation in its line. Offsets from the begin of its slot in the flat
+// A rank's description of its operation in its line. Offsets from the begin of its slot in the flat
 // range; ~0 for a buffer that it has not.
 struct Call {
   uint64_t input, output;
@@ -134,7 +134,7 @@ void CpuShared::reduce_in_parts(int to, uint64_t in, uint64_t out, uint64_t n, u
 
 void CpuShared::copy(int from, uint64_t in, int to, uint64_t out, uint64_t n) {
   if (n == 0 || work_.failed()) return;
-  // What a rank keeps for itself came from nobody.
+  // Data that a rank keeps for itself came from nobody.
   const bool moves = from != to;
   const FaultKind fault = work_.fault_armed && moves ? apply_fault(work_) : FaultKind::none;
   if (work_.failed()) return;

@@ -13,7 +13,7 @@ namespace collctl::kernels {
 // KiB), and a streamed line costs the reader a trip to memory.
 inline constexpr uint64_t kStreamedBytes = 4096;
 
-// Any alignment; the ranges do not overlap. What was copied is ordered before the next release
+// Any alignment; the ranges do not overlap. The copied data is ordered before the next release
 // store of this thread, however it was stored.
 void stage_copy(void* to, const void* from, uint64_t bytes, bool streams);
 
@@ -24,7 +24,7 @@ class StagePace {
   bool streams() const { return streamed_left_ > 0; }
   // Copies as streams() says, and learns from it.
   void copy(void* to, const void* from, uint64_t bytes);
-  // What a cached long copy took.
+  // Notes the time of a cached long copy.
   void took(uint64_t bytes, int64_t ns);
 
  private:

@@ -21,13 +21,13 @@ constexpr uint32_t kProxiedYields = 5;
 // Aborts do not ring: this is how late a sleeper sees one.
 constexpr int64_t kNapNs = 20'000'000;
 // Between two looks of a thread that may run: a nap, and somebody else's turn on its processor.
-// What is longer is not the peer's.
+// A longer time is not the peer's.
 constexpr int64_t kMostBetweenLooksNs = 3 * kNapNs / 2;
 // Where nobody rings (the other side knows no sleepers): a small part of what was waited already,
 // so that what never comes does not take a processor.
 constexpr int64_t kBlindNapNs = 50'000, kLongestBlindNapNs = 2'000'000, kBlindNapPart = 64;
 
-// Of contexts that name none.
+// The policy of contexts that name none.
 base::WaitPolicy& policy_of(const CpuContext& context) {
   static base::WaitPolicy crowded(base::WaitPolicy::crowded());
   return context.waiting != nullptr ? *context.waiting : crowded;
@@ -100,7 +100,7 @@ bool PatientWait::turn() {
   return look_around();
 }
 
-// Whoever publishes from now on rings; the caller looks once more before it sleeps.
+// A peer that publishes from now on rings; the caller looks once more before it sleeps.
 bool PatientWait::announce() {
   announced_ = true;
   if (sleeper_ != nullptr) {

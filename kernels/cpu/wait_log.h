@@ -1,6 +1,6 @@
-// What the works of one rank wait for: at this moment, noted by every wait that goes to sleep; and,
-// where somebody wants to know, for how long in all, by peer: two looks at the clock for each wait,
-// so it is left out by default. Written by the threads that wait, without locks; any thread reads.
+// The waits of one rank's works: at this moment, noted by every wait that goes to sleep; and, where
+// somebody wants to know, for how long in all, by peer: two looks at the clock for each wait, so it
+// is left out by default. Written by the threads that wait, without locks; any thread reads.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -14,9 +14,9 @@
 
 namespace collctl::kernels {
 
-// Of a rank in an operation by a kernel that notes nothing, one made for windows: the ranks that
-// have not begun it. `number`: of the operations of that kind, from 1 on. `since_ns`: it has waited
-// from then on at least.
+// The wait of a rank in an operation by a kernel that notes nothing, one made for windows: the
+// ranks that have not begun it. `number`: of the operations of that kind, from 1 on. `since_ns`: it
+// has waited from then on at least.
 struct WindowWait {
   uint64_t number = 0;
   std::vector<int> missing;

@@ -30,7 +30,7 @@ bool CpuWindow::wait_for(int peer) {
   for (int i = 0; i < looks; ++i) {
     pause_cpu();
     const bool there = has_arrived(peer);
-    // What lies beside the arrival travels together with it.
+    // Data beside the arrival travels together with it.
     for (uint64_t at = kCacheLine; at < used_bytes(); at += kCacheLine)
       __builtin_prefetch(byte_of(line, at));
     if (there) return true;

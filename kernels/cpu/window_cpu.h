@@ -1,7 +1,7 @@
 // The WindowBlock of kernels/window_block.h on host threads: copies and reductions directly between
 // the caller's buffers and memory that all ranks map. Made by CpuBackend::window() on the stack of
-// run_work(), used by that thread only. What every piece does is defined here, to be inlined into
-// the algorithm: of a tiny operation it is most of the time.
+// run_work(), used by that thread only. The functions of every piece are defined here, to be
+// inlined into the algorithm: for a tiny operation they are most of the time.
 #pragma once
 #include <cstring>
 
@@ -95,7 +95,7 @@ class CpuWindow {
   uint64_t place(uint64_t bytes) const {
     return place_in_bank(bytes, pieces_ / kWindowBanks, shape_.bank_bytes, shape_.nranks);
   }
-  // Of this piece's line, its data included.
+  // The bytes of this piece's line, its data included.
   uint64_t used_bytes() const { return offsetof(WindowLine, data) + in_line_; }
   static const uint8_t* byte_of(const WindowLine& line, uint64_t at) {
     return reinterpret_cast<const uint8_t*>(&line) + at;

@@ -3,7 +3,7 @@
 // bits: sums have a fixed order, and nothing but sums of integers is done by atomics. A matrix lies
 // in memory as the lanes of a warp take it (burn_at()), so that a kernel needs no shared memory.
 // Plain C++ for every build. Launches are asynchronous and return cudaError_t numbers, as all of
-// launch.h; the device's context must be the calling thread's. What is said of memory is pure.
+// launch.h; the device's context must be the calling thread's. The functions about memory are pure.
 #pragma once
 #include <cstdint>
 

@@ -1,15 +1,15 @@
 // Arithmetic on 8 bytes at a time: the elements of a word, widened, combined and narrowed. Also the
 // dispatch from a type and an operation known at run time to code compiled for them.
 //
-// What is compiled: sum, prod, min and max; avg is a sum that is divided at the end, and signed and
-// unsigned integers share their sums and products, whose bits are the same (only the division asks
-// for the sign). float8 has no arithmetic before sm_89 and is left out there.
+// Compiled code exists for sum, prod, min and max; avg is a sum that is divided at the end, and
+// signed and unsigned integers share their sums and products, whose bits are the same (only the
+// division asks for the sign). float8 has no arithmetic before sm_89 and is left out there.
 #pragma once
 #include "kernels/cuda/reduce.cuh"
 
 namespace collctl::kernels::cuda {
 
-// What is done to a value when it gets its final form.
+// The step that gives a value its final form.
 struct Finish {
   uint32_t divisor = 1;
   bool is_signed = false;

@@ -17,7 +17,7 @@
 
 namespace collctl::kernels::cuda {
 
-// What a launch shares with everything else of its communicator: device addresses, all of them.
+// State that a launch shares with all else of its communicator: device addresses, all of them.
 struct DeviceShared {
   Report* reports = nullptr;            // pinned host memory, one a channel; code none
   uint32_t* abort_word = nullptr;       // pinned host memory: nonzero = abort
@@ -92,7 +92,7 @@ enum class DirectPath : uint8_t { none, best, store, load };
 struct WindowLaunch {
   Work work;  // the whole operation: part_offset 0, part_count = count; channel 0
   PeerMemory memory;
-  // Of messages: work.pair_count rounds, in elements of work.type; the work has no buffers. Host
+  // For messages: work.pair_count rounds, in elements of work.type; the work has no buffers. Host
   // memory, read before the call returns. No peer is the rank itself. The k-th message of a rank to
   // another by a protocol is the k-th that it receives from there by it, and takes as many bytes.
   const PairStep* rounds = nullptr;

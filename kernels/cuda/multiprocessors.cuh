@@ -4,7 +4,7 @@
 
 namespace collctl::kernels::cuda {
 
-// Of the current device, asked once a thread and device; 0: the driver does not say.
+// The current device's count, asked once a thread and device; 0: the driver does not report it.
 inline int multiprocessors() {
   thread_local int known_device = -1, known = 0;
   int device = 0;

@@ -20,7 +20,7 @@ __device__ __forceinline__ void begin_launch() {
   begin_launch([] {});
 }
 
-// Host. What stands for a kernel where it is launched.
+// Host. The address that stands for a kernel where it is launched.
 template <class... Arguments>
 const void* address_of(void (*kernel)(Arguments...)) {
   return reinterpret_cast<const void*>(kernel);

@@ -99,13 +99,13 @@ __device__ inline void store_release(uint64_t* p, uint64_t v) {
   asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 
-// What this thread and those at its barrier have written is visible before what it writes next.
+// Writes of this thread and of those at its barrier are visible before its next ones.
 __device__ __forceinline__ void fence_system() {
   asm volatile("fence.acq_rel.sys;" ::: "memory");
 }
 
-// The block's barriers 1..15, for `count` threads (whole warps, which sync first). Who only arrives
-// does not wait, and what it has written is seen by those who do.
+// The block's barriers 1..15, for `count` threads (whole warps, which sync first). A thread that
+// only arrives does not wait, and its writes are seen by those that wait.
 __device__ __forceinline__ void barrier_sync(int barrier, int count) {
   __syncwarp();
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(count) : "memory");

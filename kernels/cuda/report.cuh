@@ -1,4 +1,4 @@
-// What a thread writes when it aborts (contract/report.h).
+// The report of a thread that aborts (contract/report.h).
 #pragma once
 #include "kernels/contract/report.h"
 #include "kernels/cuda/launch.h"
@@ -16,7 +16,7 @@ struct WaitFor {
   uint64_t step, wanted;
 };
 
-// Whose report.
+// The origin of a report.
 struct Reporter {
   uint64_t op_count;
   int32_t rank;

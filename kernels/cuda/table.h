@@ -1,11 +1,11 @@
 // THE table of GPU kernels: which one runs an operation, by protocol and size, where it is, and
-// what it is compared with. Of the rows that serve a query the first runs. window_serves(),
+// what it is compared with. The first of the rows that serve a query runs. window_serves(),
 // launch_window(), launch_messages(), launch_direct() and launch_works() read it. Plain C++ for
 // every build; pure; any thread.
 //
-// What a row leaves open is decided where its kernel is launched: of lines and words (kernels/cuda/
-// window/launch.cu) how many units a warp moves at a time and whether buffers are whole aligned
-// words, of stores whether they are aligned to 16 bytes, and always the number of blocks.
+// The launch of a kernel decides what its row leaves open: of lines and words (kernels/cuda/window/
+// launch.cu) how many units a warp moves at a time and whether buffers are whole aligned words, of
+// stores whether they are aligned to 16 bytes, and always the number of blocks.
 #pragma once
 #include <span>
 

@@ -19,8 +19,8 @@ namespace collctl::kernels::cuda {
 
 inline constexpr uint32_t kNoPhase = ~uint32_t(0);
 
-// Shared memory of a team. What the threads that look after fifos tell the others, for this phase
-// and the one before: a slow thread may still read that.
+// Shared memory of a team. The threads that look after fifos write this for the others, for this
+// phase and the one before: a slow thread may still read that.
 struct TeamScratch {
   const uint8_t* source[2][kMaxFanIn];
   uint8_t* target[2][kMaxFanOut];
@@ -33,7 +33,7 @@ struct TeamScratch {
   uint32_t slot_bytes;
 };
 
-// What all teams of a block share.
+// State that all teams of a block share.
 struct BlockShared {
   Work work;
   TeamScratch scratch[3];
@@ -150,8 +150,8 @@ class Team {
   BlockShared& block_;
   const DeviceShared& shared_;
   const int barrier_;
-  // Of a wait without progress, and how often it must find the abort word raised. Part 2 is the
-  // broadcast of a tree, which waits whenever any rank's reduction does: the channel has one
+  // The limit of a wait without progress, and how often it must find the abort word raised. Part 2
+  // is the broadcast of a tree, which waits whenever any rank's reduction does: the channel has one
   // report, and the reduction, which looks meanwhile, knows whom it waits for.
   const int64_t patience_;
   const int looks_;

@@ -1,6 +1,6 @@
-// What the waits of kernels leave behind for the host (contract/waits.h): a note at every rare look
-// of a long one, and, where somebody wants to know, the time of all by peer. One thread of those of
-// a block that wait for the same counts. All out of line: what does not wait stays short.
+// The traces that the waits of kernels leave for the host (contract/waits.h): a note at every rare
+// look of a long one, and, where somebody wants to know, the time of all by peer. One thread of
+// those of a block that wait for the same counts. All out of line: what does not wait stays short.
 #pragma once
 #include "kernels/contract/waits.h"
 #include "kernels/cuda/report.cuh"

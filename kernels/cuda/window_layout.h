@@ -4,7 +4,7 @@
 // Express, there are no lines of 128 bytes and fewer slots, and what a rank has for itself lies in
 // its GPU's memory instead (PeerMemory::own): a look at it would take a microsecond each.
 //
-//              Of the rank itself:
+//              For the rank itself:
 //   messages   the launches with messages so far: to see whether the device makes progress
 //   epochs     the other launches so far, for each block
 //   own        for each block this rank's own counts; tickets of the store kernels
@@ -18,8 +18,8 @@
 //   stage      for each sender a ring of slots, and beside them counts (store.cuh); a second
 //              set for two-shot's results
 //
-// A sender has its own place at each receiver: place_of(). Who writes where follows from that
-// alone.
+// A sender has its own place at each receiver: place_of(). This alone decides which rank writes
+// where.
 //
 // Epochs: every launch of a window kernel but of messages is one epoch, counted from 1 by each
 // block in `epoch`; the bank is its parity, its number is in every line. Two banks are enough: a
@@ -47,7 +47,7 @@ inline constexpr uint32_t kMostSlots = 512;          // of all senders, about
 inline constexpr uint32_t kMostHostSlots = 256;      // likewise: the processor's cache holds them
 inline constexpr uint32_t kMessageSlots = 128;  // of a sender: they hold what a link has in flight
 
-// Of 16 bytes, which are stored and seen in one: the number comes with what it stands for.
+// A pair of 16 bytes, which are stored and seen in one: the number comes with its value.
 struct alignas(16) Announced {
   uint64_t value, epoch;
 };
@@ -62,20 +62,20 @@ struct alignas(64) PeerCounters {
 static_assert(sizeof(PeerCounters) == 64);
 enum class StoreRole : uint8_t { give, sum, take };
 inline constexpr int kStoreRoles = 3;
-// Of a peer: chunks sent and received, results likewise, messages by lines likewise.
+// Counts for each peer: chunks sent and received, results likewise, messages by lines likewise.
 inline constexpr int kCounts = 6;
 enum Count { kSent, kReceived, kResultSent, kResultReceived, kLinesSent, kLinesReceived };
 inline constexpr int kMostPeers = 127;
 
-// What each block knows of all launches before; private to it. Followed by what belongs to more
-// peers: place_of(peer, this rank).
+// The record that each block keeps of all launches before; private to it. Followed by what belongs
+// to more peers: place_of(peer, this rank).
 struct OwnBlock {
   uint64_t drawn[kStoreRoles + 1];  // tickets by role; at the end chunks
   struct Peer {
     uint64_t count[kCounts];
   } peers[1];
 };
-// What the groups of all blocks share.
+// State that the groups of all blocks share.
 struct StoreState {
   struct alignas(128) Tickets {  // atomics of different roles do not share a line
     uint64_t drawn;
@@ -160,7 +160,7 @@ COLL_FN constexpr int place_of(int sender, int receiver, int nranks) {
 COLL_FN constexpr uint32_t second_flag(uint64_t epoch) {
   return uint32_t(epoch) + uint32_t(epoch >> 32) * 0x9e3779b9u;
 }
-// Of what is announced beside an epoch (direct.cuh).
+// The epoch's part of an announced word (direct.cuh).
 inline constexpr int kEpochBits = 44;
 inline constexpr uint64_t kEpochMask = (uint64_t(1) << kEpochBits) - 1;
 

@@ -13,7 +13,7 @@ class Look {
   Look(const PeerMemory& memory, const ReadMemory& read)
       : memory_(memory), read_(read), layout_(layout_of(memory)) {}
 
-  // What all blocks have ended.
+  // The number of launches that all blocks have ended.
   bool ended(uint64_t& count) const {
     std::array<uint64_t, kWindowBlocks> epochs;
     const MemoryRead all{epochs.data(), own(memory_.rank) + layout_.epochs, sizeof(epochs)};
@@ -49,7 +49,7 @@ class Look {
 
  private:
   using Counts = std::array<uint64_t, kCounts>;
-  // What a rank may write first, by the kernel that runs.
+  // The places that a rank may write first, by the kernel that runs.
   struct Signs {
     PeerCounters counters;
     std::array<uint64_t, 2> ll;  // the first line
@@ -68,7 +68,7 @@ class Look {
   uint64_t place(int writer, int reader) const {
     return uint64_t(place_of(writer, reader, memory_.nranks));
   }
-  // What the reader counts of the writer. Where each rank's counts are on its own GPU, what this
+  // The reader's counts about the writer. Where each rank's counts are on its own GPU, what this
   // rank counts as one of the two, and of two others nothing (null): who has come is seen by what
   // it left here.
   const void* counts_of(int reader, int writer) const {

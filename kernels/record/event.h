@@ -86,8 +86,8 @@ constexpr VerbShape shape_of(Verb verb) {
   return {};
 }
 
-// Whoever wants the events of a work, in the order of each part. Part 0 is the work itself; a split
-// puts its second half into a part of its own that runs beside the first.
+// Receives the events of a work, in the order of each part. Part 0 is the work itself; a split puts
+// its second half into a part of its own that runs beside the first.
 class EventSink {
  public:
   virtual ~EventSink() = default;

@@ -1,4 +1,4 @@
-// What every rank's buffers hold before an operation and what they must hold after it, from the
+// The contents of every rank's buffers before an operation, and those required after it, from the
 // meaning of the collectives alone. Used by interpret.cc; values.
 #pragma once
 #include <span>

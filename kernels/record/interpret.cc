@@ -7,7 +7,7 @@
 namespace collctl::kernels {
 namespace {
 
-// What the machine takes for granted.
+// The assumption of the machine that does not hold; empty: all do.
 std::string unfit(std::span<const Schedule> schedules, const Wires& wires) {
   if (schedules.empty()) return "there is no schedule";
   const Work& first = schedules.front().work;

@@ -50,8 +50,8 @@ class Machine {
     uint64_t tail = 0, head = 0;
     std::vector<Slot> slots;
   };
-  // What is staged in a bank, and who has read it since. `visible` and `ordered` are numbers of
-  // arrivals: who has waited for that many may read, or may write over it.
+  // Data that is staged in a bank, and the ranks that have read it since. `visible` and `ordered`
+  // are numbers of arrivals: who has waited for that many may read, or may write over it.
   struct Staged {
     uint64_t begin, end, visible;
   };

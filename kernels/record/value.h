@@ -30,7 +30,7 @@ struct Piece {
 };
 using Pieces = std::vector<Piece>;
 
-// The buffers of one rank: pieces by address. What was never written is absent.
+// The buffers of one rank: pieces by address. Bytes that were never written are absent.
 class Memory {
  public:
   // False when some of these bytes were written by the operation before: then the order of two

@@ -3,7 +3,7 @@
 // algorithms, does these moves one after the other. On 2 x H200 over sockets an all-gather of 1 KiB
 // was 10 us in the verbs' kernel before its data was out, most of it in calls, arguments on the
 // stack and one look at memory behind another: here the fifos come with the launch and are read at
-// once. What works with the verbs' kernels over the same fifos.
+// once. It works with the verbs' kernels over the same fifos.
 #pragma once
 #include "kernels/cuda/launch.h"
 
@@ -15,7 +15,7 @@ struct MoveEnd {
   uint8_t later;
 };
 
-// What one verb does (block.h), all in one slice: `in`, or else the first source, and every further
+// One verb's work (block.h), all in one slice: `in`, or else the first source, and every further
 // source added to it, goes to `out` and to every target.
 struct Move {
   const uint8_t* in;  // the caller's memory, or null
@@ -55,7 +55,7 @@ struct MovesHead {
 
 // By Simple every move waits for its own fence and for two meetings: larger ones are the verbs'.
 inline constexpr uint32_t kMostMoveBytes = 32 << 10;
-// What 4 KiB of arguments hold.
+// The most that 4 KiB of arguments hold.
 inline constexpr int kMostMoveBlocks = 16, kMostMoveFifos = 40, kMostMoves = 74;
 inline constexpr int kMostMovesOfBlock = 64, kMostFifosOfBlock = 16;
 struct MovesCall {

@@ -16,7 +16,7 @@ __device__ __forceinline__ void announce_lines(SlotRecord& record, uint64_t step
                  uint64_t(uint32_t(step + 1)) << 32 | wire_bytes);
 }
 
-// What a verb reads and writes besides slots. With `receive` and `in` it reduces.
+// The memory that a verb reads and writes besides slots. With `receive` and `in` it reduces.
 struct Motion {
   const uint8_t* in = nullptr;
   uint8_t* out = nullptr;

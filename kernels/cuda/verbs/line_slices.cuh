@@ -1,4 +1,4 @@
-// What LL and LL128 have in common: the data announces itself, so only free slots are waited for
+// The common parts of LL and LL128: the data announces itself, so only free slots are waited for
 // before a slice; all threads move, each looks for the flags of its own lines, and they synchronize
 // behind.
 //
@@ -85,7 +85,7 @@ static __device__ __noinline__ void store_odd_words(uint8_t* out, const WordPlac
   }
 }
 
-// What is behind the end is zero.
+// Bytes behind the end are zero.
 template <int kWidth, int kCount>
 __device__ __forceinline__ void load_words(const uint8_t* in, const WordPlaces& places,
                                            uint64_t (&data)[kCount]) {

@@ -7,7 +7,7 @@
 
 namespace collctl::kernels::cuda {
 
-// Of a launch; with a poster its warp comes on top. Registers are shared out by the largest block.
+// Threads in a launch; a poster's warp comes on top. Registers are shared out by the largest block.
 inline constexpr int kLeastThreads = 96;
 inline constexpr int kMostBlockThreads = 640;
 

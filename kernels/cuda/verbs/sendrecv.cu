@@ -31,7 +31,7 @@ SendRecvBlock block_of(const WorksLaunch& launch, const Work& work, const PairSt
   return block;
 }
 
-// What the largest message of each side moves, in bytes.
+// The bytes that each side's largest message moves.
 struct Largest {
   uint64_t sent = 0, received = 0;
 };

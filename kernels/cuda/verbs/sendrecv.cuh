@@ -1,10 +1,10 @@
 // Messages over fifos (sendrecv_call.h): slices as the verbs cut them, so either end may be theirs.
 //
-// A block has a side that sends and one that receives. Of each side's warps the last one keeps the
-// counters: the others tell it in shared memory how many slices they have moved, and run ahead as
-// far as slots are free. So only the publisher waits for a fence. The two sides go through
-// the rounds each at its own pace: a rank's receives never wait for its sends, hence in the
-// earliest unfinished round of all ranks both ends of a message are there.
+// A block has a side that sends and one that receives. The last of each side's warps keeps the
+// counters: the others report in shared memory how many slices they have moved, and run ahead as
+// far as slots are free. So only the publisher waits for a fence. The two sides go through the
+// rounds each at its own pace: a rank's receives never wait for its sends, hence in the earliest
+// unfinished round of all ranks both ends of a message are there.
 #pragma once
 #include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/verbs/ll.cuh"
@@ -160,7 +160,7 @@ __device__ __forceinline__ void keep_counters(PairSide& side, PairEnd& end, uint
         fence_system();
       }
     }
-    // What was loaded from a slot has been used, so no load can follow the head.
+    // Data loaded from a slot has been used, so no load can follow the head.
     if (side.lane == 0 && (announces || side.receives)) store_volatile(end.post, end.step + 1);
     end.advance();
     return true;

@@ -81,7 +81,7 @@ static __device__ __noinline__ uint64_t pair_slice_bytes(uint64_t chunk, uint32_
   return cut_into_slices(chunk / element, element, room).elements_each * element;
 }
 
-// What a warp knows of its side of the block.
+// A warp's view of its side of the block.
 class PairSide {
  public:
   const SendRecvHead& head;
@@ -121,7 +121,7 @@ class PairSide {
   }
 
   __device__ bool counts_waits() const { return head.shared.waits != nullptr && warp == 0; }
-  // Of warp 0.
+  // Counts the waits of warp 0.
   __device__ void waited(const PairEnd& end, int64_t start) const {
     if (counts_waits() && lane == 0)
       add_wait(head.shared, end.peer, where().side, clock_ns() - start);

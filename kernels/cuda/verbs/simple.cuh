@@ -18,7 +18,7 @@ struct SimpleSlices {
     else
       move_slice(team, ends, m, bytes);
   }
-  // What has been moved last is published when nothing follows.
+  // The last slices moved are published when nothing follows.
   __device__ void close(Team& team, FifoEnds& ends) {
     if (team.is_poster()) publish(ends);
   }
@@ -76,7 +76,7 @@ struct SimpleSlices {
     send_ = receive_ = false;
   }
 
-  // Of the poster's lane: what it has yet to publish.
+  // State of the poster's lane: what it has yet to publish.
   bool send_ = false, receive_ = false;
   uint32_t bytes_ = 0;
 };

@@ -1,4 +1,4 @@
-// What the window kernels share: the plain form of an operation, how a thread waits, how a
+// The common parts of the window kernels: the plain form of an operation, how a thread waits, how a
 // launch begins and ends.
 #pragma once
 #include "kernels/cuda/launch.h"
@@ -48,7 +48,7 @@ struct Exchange {
   }
   __device__ uint8_t* part(int rank) const { return memory.base + uint64_t(rank) * memory.stride; }
   __device__ uint8_t* own() const { return memory.own != nullptr ? memory.own : part(memory.rank); }
-  // What `writer` writes at `reader` and block `block`.
+  // The counters that `writer` writes at `reader` and block `block`.
   __device__ PeerCounters* counters(int reader, int writer, int block) const {
     auto* all = reinterpret_cast<PeerCounters*>(part(reader) + layout.peers);
     return all + block * (memory.nranks - 1) + place_of(writer, reader, memory.nranks);
@@ -76,8 +76,8 @@ __device__ __forceinline__ void fetch_arguments(const Exchange& x) {
   fetch_word(words[sizeof(Exchange) / 4 - 1]);
 }
 
-// What one thread writes when its kernel must abort. One thread of the launch writes it, and the
-// code last: the host may be looking. What a kernel before this one reported says more and stays.
+// The report of a kernel that must abort. One thread of the launch writes it, and the code last:
+// the host may be looking. A report of a kernel before this one explains more and stays.
 __device__ inline void write_report(const Exchange& x, ReportCode code, Protocol protocol, int peer,
                                     WaitSide side, uint64_t seen, uint64_t wanted) {
   Report* r = x.shared.reports;

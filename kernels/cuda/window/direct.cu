@@ -15,7 +15,7 @@ bool has_slices(Collective c) {
   return c == Collective::all_reduce || c == Collective::reduce;
 }
 
-// What all ranks say of the operation is the same, though some of it be of no account.
+// All ranks describe the operation alike, though some of the description be of no account.
 Exchange direct_exchange_of(const WindowLaunch& launch) {
   Exchange x = exchange_of(launch);
   const bool rooted = x.collective == Collective::broadcast || x.collective == Collective::reduce ||

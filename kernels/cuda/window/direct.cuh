@@ -22,7 +22,7 @@
 
 namespace collctl::kernels::cuda {
 
-// What an operation needs beside its plain form.
+// The needs of an operation beside its plain form.
 struct Direct {
   FlatRange flat;
   uint32_t chunk_bytes;
@@ -31,7 +31,7 @@ struct Direct {
   __device__ uint8_t* slot(int rank) const { return flat.base + uint64_t(rank) * flat.stride; }
 };
 
-// What the threads of a block know of the peers' buffers once they have heard from all.
+// The peers' buffers as the threads of a block know them once they have heard from all.
 struct DirectShared {
   uint8_t* in[kMostPeers + 1];  // by rank
   // Where this rank writes, counted as Exchange::peer(), itself last; null: not there.
@@ -44,14 +44,14 @@ __device__ inline bool reduces(const Exchange& x) {
   return x.collective == Collective::all_reduce || x.collective == Collective::reduce ||
          x.collective == Collective::reduce_scatter;
 }
-// What all ranks must agree on beside the bytes, above the bits of an epoch.
+// The properties that all ranks must agree on beside the bytes, above the bits of an epoch.
 __device__ inline uint64_t what_of(const Exchange& x) {
   static_assert(kCollectiveCount <= 16 && kDataTypeCount <= 16 && kRedOpCount <= 16 &&
                 kMostPeers < 128);
   return uint64_t(x.root) << 12 | uint64_t(x.collective) << 8 | uint64_t(x.ops.type) << 4 |
          uint64_t(x.ops.op);
 }
-// Of a buffer in this rank's slot; 0 for none, which nobody uses.
+// The offset of a buffer in this rank's slot; 0 for none, which nobody uses.
 __device__ inline uint64_t offset_of(const Exchange& x, const Direct& direct, const void* buffer) {
   return buffer == nullptr
              ? 0
@@ -189,7 +189,7 @@ __device__ void sum_given(Group& group, const Slices& slices, const Chunks& chun
                  WaitSide::recv);
     group.start();
     const uint64_t at = slices.first(me) + chunks.at(c);
-    // What did not arrive leaves peers' outputs as they are.
+    // Data that did not arrive leaves peers' outputs as they are.
     if (!group.has_failed())
       reduce_staged<kKind, kVec>(
           x, x.input + at,
@@ -299,7 +299,7 @@ __global__ void __launch_bounds__(kStoreThreads)
 
 // --- put, relay ---
 
-// What a rank that is not the root relays.
+// The part that a rank other than the root relays.
 struct Part {
   uint64_t first, bytes;
 };

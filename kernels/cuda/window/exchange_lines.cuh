@@ -8,10 +8,10 @@ namespace collctl::kernels::cuda {
 inline constexpr int kLineThreads = 512;
 
 // Units of one warp: every stride-th from the first, kCount at a time so that as many loads are in
-// flight; one where a warp has no more than one. What a warp writes it has read before as input,
-// so an operation in place is right. kPeers: with so many peers at a time, for small operations:
-// what is in flight together takes as long as one; in larger ones it is too much. kWords: of whole
-// aligned words (UserUnits).
+// flight; one where a warp has no more than one. A warp writes only where it has read its input
+// before, so an operation in place is right. kPeers: with so many peers at a time, for small
+// operations: what is in flight together takes as long as one; in larger ones it is too much.
+// kWords: of whole aligned words (UserUnits).
 template <class Protocol, int kCount, int kPeers, bool kWords>
 struct Batch {
   using L = Protocol;
@@ -115,7 +115,7 @@ __device__ __forceinline__ void give_lines(const Exchange& x, const B& batch, ui
   }
 }
 
-// What a peer gives: lines of so many units; none: nothing.
+// A peer's contribution: lines of so many units; none: nothing.
 struct Source {
   const uint8_t* lines;
   uint32_t units;

@@ -17,7 +17,7 @@ struct EmitOutput {
   }
 };
 
-// Of an operation in which a place of the output is a place of what is given (all-reduce): each
+// For an operation in which a place of the output is a place of what is given (all-reduce): each
 // chunk goes to all peers in one turn, so that takers can wait until it was read.
 template <bool kVec>
 __device__ void push_chunks(Group& group, const Chunks& chunks) {
@@ -40,7 +40,7 @@ __device__ void push_chunks(Group& group, const Chunks& chunks) {
     group.end();
     if (gives && !group.has_failed())
       store_release(counts_of(x, x.layout.arrived, mine, me) + group.slot(number), number + 1);
-    // What was read is read: nothing that was written needs to be seen before this.
+    // The reads are over: nothing that was written needs to be seen before this.
     if (t == kGroupThreads - 1)
       store_volatile(&x.store().given[group.slot(before + c)], before + c + 1);
   }
@@ -74,7 +74,7 @@ __device__ void sum_chunks(Group& group, const Chunks& chunks, bool whole, uint6
         [&](int p) { return slot_of(x, x.layout.stage, me, p, group.number(kReceived, p, c)); },
         chunks.size(c), t, EmitOutput{x.output + at});
     group.end();
-    // What was staged has been used by now: the loads are over, and nothing else was written.
+    // The staged chunk has been used by now: the loads are over, and nothing else was written.
     if (takes && !group.has_failed())
       store_volatile(counts_of(x, x.layout.taken, mine, me) + group.slot(number), number + 1);
   }

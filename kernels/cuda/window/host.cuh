@@ -116,9 +116,9 @@ inline uint32_t chunk_of(const WindowLaunch& launch, uint64_t bytes, int turns, 
   return uint32_t(even < largest ? even : kBest);
 }
 
-// Of what goes one way between two ranks: whole slots, of which a sender has few. On 2 GPUs they
-// are as good as smaller chunks, in a ring of four better (4 x H100: 1 GiB 3200 us, of 16 KiB
-// 3690).
+// The chunk of data that goes one way between two ranks: whole slots, of which a sender has few. On
+// 2 GPUs they are as good as smaller chunks, in a ring of four better (4 x H100: 1 GiB 3200 us, of
+// 16 KiB 3690).
 inline uint32_t one_way_chunk(const WindowLaunch& launch, uint64_t bytes) {
   constexpr uint64_t kFrom = uint64_t(kWindowBlocks) * kSlotBytes;
   if (launch.chunk_bytes == 0 && bytes >= kFrom) return kSlotBytes;
@@ -139,7 +139,7 @@ inline HostCut host_cut(uint64_t bytes, bool one_way) {
   return {bytes <= kFewBlocks ? 32 : 64, kSlotBytes / 2};
 }
 
-// Of what goes by lines.
+// The number of blocks for data that goes by lines.
 template <class L>
 int line_blocks(const Exchange& x, int asked) {
   const uint32_t units = units_of<L>(x.bytes);

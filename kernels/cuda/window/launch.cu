@@ -14,14 +14,14 @@ namespace collctl::kernels::cuda {
 
 namespace {
 
-// Of whole aligned words.
+// Batches of whole aligned words.
 template <class L>
 using Small = Batch<L, 1, 4, true>;
 template <class L>
 using Middle = Batch<L, 1, 1, true>;
 template <class L>
 using Large = Batch<L, 3, 1, true>;
-// Of anything else. Ranks may differ in it: where lines lie does not depend on who moves them.
+// Batches of all else. Ranks may differ in it: where lines lie does not depend on who moves them.
 template <class L>
 using Odd = Batch<L, 1, 1, false>;
 template <class L>

@@ -11,7 +11,7 @@ namespace collctl::kernels::cuda {
 namespace {
 
 using Ll128 = Lines<Protocol::ll128>;
-// Of whole aligned words, and of anything else (launch.cu).
+// Batches of whole aligned words, and of anything else (launch.cu).
 using Small = Batch<Ll128, 1, 1, true>;
 using Large = Batch<Ll128, 3, 1, true>;
 using Odd = Batch<Ll128, 1, 1, false>;

@@ -9,7 +9,7 @@
 
 namespace collctl::kernels::cuda {
 
-// What a launch sends and receives; one that is not there has no bytes.
+// The messages that a launch sends and receives; one that is not there has no bytes.
 struct Messages {
   const uint8_t* send;
   uint8_t* recv;

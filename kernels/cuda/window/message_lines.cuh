@@ -11,7 +11,7 @@
 
 namespace collctl::kernels::cuda {
 
-// Of one launch, one after the other.
+// The rounds of one launch, one after the other.
 inline constexpr int kMostRounds = 8;
 struct MessageRounds {
   int count;
@@ -30,7 +30,7 @@ __device__ inline uint64_t* message_taken(const Exchange& x, int reader, int wri
   return all + place_of(reader, writer, x.memory.nranks) * kWindowBlocks;
 }
 
-// What a lane knows of how many messages a peer has taken. All loads are in flight together, and
+// A lane's knowledge of how many messages a peer has taken. All loads are in flight together, and
 // relaxed: what depends on them are stores, which no device makes before it knows that it will.
 class Taken {
  public:

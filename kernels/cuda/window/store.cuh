@@ -1,5 +1,5 @@
-// What the two kernels that move large operations share: groups of threads, chunks that go through
-// slots of the receiver, and how groups get their chunks.
+// The common parts of the two kernels that move large operations: groups of threads, chunks that go
+// through slots of the receiver, and how groups get their chunks.
 //
 // An operation is a row of chunks. Any group of any block takes the next chunk of its role as soon
 // as it is free (a ticket), so a block that gets less of the link does less, and none is left over
@@ -118,8 +118,8 @@ __device__ __forceinline__ void reduce_staged(const Exchange& x, const uint8_t* 
 __device__ inline uint64_t count_of(const Exchange& x, Peers which) {
   return which == Peers::all ? uint64_t(x.memory.nranks - 1) : which == Peers::root ? 1 : 0;
 }
-// Of turns that are each a chunk of one peer: chunks in order, of each one peer after the other,
-// and then, of `more` turns, none (-1).
+// A turn is a chunk of one peer: chunks in order, each for one peer after the other, and then, for
+// `more` turns, none (-1).
 struct PeerTurn {
   uint64_t chunk;
   int peer;
@@ -130,7 +130,7 @@ __device__ inline PeerTurn peer_turn(const Exchange& x, Peers which, uint64_t tu
   return {chunk, k >= peers ? -1 : which == Peers::root ? x.root : x.peer(int(k))};
 }
 
-// What the groups of a block share. `first` holds this launch's first number for each peer.
+// State that the groups of a block share. `first` holds this launch's first number for each peer.
 struct StoreShared {
   uint64_t next[kStoreGroups];  // the chunk each group goes on with
   uint64_t first[kMostPeers][kCounts];
@@ -146,7 +146,7 @@ struct Chunks {
       : bytes(n), count((n + chunk - 1) / chunk), each(chunk) {}
   __device__ uint64_t at(uint64_t c) const { return c * each; }
   __device__ uint32_t size(uint64_t c) const { return size(c, bytes); }
-  // Of a row that is shorter than the longest.
+  // The size of chunk c in a row that is shorter than the longest.
   __device__ uint32_t size(uint64_t c, uint64_t of) const {
     const uint64_t from = at(c);
     return from >= of ? 0 : of - from < each ? uint32_t(of - from) : each;
@@ -189,7 +189,7 @@ class Group {
   }
   __device__ uint64_t next() const { return shared_.next[number_]; }
   __device__ uint64_t before() const { return shared_.drawn[kStoreRoles]; }  // chunks, all launches
-  // What was waited for is there.
+  // The awaited data is there.
   __device__ void start() {
     if (t == 0) drawn_ = atomicAdd(reinterpret_cast<unsigned long long*>(ticket_), 1ull);
     sync();
@@ -276,7 +276,7 @@ __device__ void end_counts(const Exchange& x, const StoreShared& shared, uint64_
     }
   }
 }
-// Of an operation of all ranks. `has(peer, count)`: whether a count of chunks has grown by the
+// Ends an operation of all ranks. `has(peer, count)`: whether a count of chunks has grown by the
 // operation's.
 template <class Has, class Draws>
 __device__ void end_store(const Exchange& x, const StoreShared& shared, uint64_t chunks,

@@ -123,8 +123,8 @@ __global__ void __launch_bounds__(kStoreThreads)
   const auto turns = [&](StoreRole of) {
     return of == StoreRole::sum ? chunks.count : chunks.count * (x.memory.nranks - 1);
   };
-  // What is left of a later role at the end is not left to one group of a block: who has nothing
-  // more to give helps to add up, and then to take.
+  // Work of a later role that is left at the end is not left to one group of a block: a group that
+  // has nothing more to give helps to add up, and then to take.
   if (role == StoreRole::give) {
     Group group(x, shared, turns(role), role, 0, 1);
     push_slices<kVec>(group, slices, chunks);
