@@ -59,8 +59,8 @@ class GpuStateReading {
   }
 
  private:
-  // Whether the driver answers. What a GPU does not have is no trouble; one that is lost is said
-  // once.
+  // Whether the driver answers. A value that a GPU does not have is no trouble; a GPU that is lost
+  // is reported once.
   bool good(NvmlReturn result, const char* what) {
     switch (result) {
       case kNvmlSuccess:

@@ -1,7 +1,7 @@
 // How the devices of this host are set and linked now, beside what they counted: GPUs by NVML, NICs
 // and PCI links by the kernel's files. Facts as they were read, by name, so that a machine can be
-// recorded and judged elsewhere; nothing is opened for writing or changed. What a device does not
-// have is left out; what it should say and does not is in `unread`. Threads: any.
+// recorded and judged elsewhere; nothing is opened for writing or changed. A value that a device
+// does not have is left out; one that it should report and does not is in `unread`. Threads: any.
 #pragma once
 #include <cstdint>
 #include <map>

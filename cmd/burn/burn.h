@@ -23,7 +23,7 @@ namespace collctl::cmd {
 
 struct BurnSample {
   double at_s = 0;  // since the beginning; of several samples in one, the first
-  // 0: not known. Of several: mean; least; most.
+  // 0: not known. For several: mean; least; most.
   double power_W = 0, clock_MHz = 0, temperature_C = 0, memory_C = 0;
   uint64_t throttled = 0;  // bits of NVML's reasons, of all
 };

@@ -32,7 +32,7 @@ NodeJob collective_job(const CheckRun& run, const Host& host) {
   return job;
 }
 
-// The run itself failed. What a host cannot do is not tested; doctor and node say what is wrong.
+// The run itself failed. A host that cannot run it is not tested; doctor and node name the cause.
 Finding failed_run(const NodeJob& job, const Error& error) {
   Finding finding{.name = "burn/run", .at = {.kind = SubjectKind::host, .host = job.host}};
   const std::string message = format("{}: burn-test: {}", job.host, error.chain());

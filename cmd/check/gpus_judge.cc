@@ -214,8 +214,8 @@ void GpuJudge::name_culprits(const GpuReport& report, const Suspects& parts,
            code(bad));
 }
 
-// Sums over several pairs at once are held against those of alike GPUs with alike paths. What is
-// behind a GPU that is at fault already is not told twice.
+// Sums over several pairs at once are held against those of alike GPUs with alike paths. A low sum
+// that a GPU already at fault explains is not reported twice.
 void GpuJudge::judge_totals(const GpuReport& report) {
   for (size_t t = 0; t < kGpuTotals.size(); ++t) {
     const GpuTotal& total = kGpuTotals[t];

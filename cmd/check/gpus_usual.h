@@ -41,10 +41,10 @@ constexpr bool less_is_better(PairFigure figure) {
 class GpuUsual {
  public:
   explicit GpuUsual(std::span<const GpuReport> reports);
-  // Of pairs of alike boards with alike paths, as the figure is; 0: there is none.
+  // The usual figure of pairs of alike boards with alike paths; 0: there is none.
   double pair(const GpuReport& report, const GpuPair& pair, PairFigure figure) const;
   // By the index in the tables above: of alike boards with alike paths to their peers; of alike
-  // boards at the same distance from the memory. Of reports that this was made of.
+  // boards at the same distance from the memory. Only for reports that this was made of.
   double total(size_t total, const GpuReport& report, size_t gpu) const;
   double leg(size_t way, const GpuReport& report, const HostLeg& leg) const;
 

@@ -104,7 +104,7 @@ class TrendMaker {
     const Past* past;
     bool fails;
   };
-  // What, from where, where to, level, version, hosts, size.
+  // Name, from where, where to, level, version, hosts, size.
   using Key = std::tuple<std::string, Subject, std::string, std::string, std::string, std::string>;
   void add_looks(const CheckReport& report, Past& past) const;
   void add_figures(const PastCheck& check);

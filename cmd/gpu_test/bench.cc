@@ -259,7 +259,7 @@ Result<double> GpuBench::sum_of(const std::vector<Lane>& lanes) {
   return sum;
 }
 
-// Writes to all others, from all others, and all of these at once. Of two GPUs that is "both".
+// Writes to all others, from all others, and all of these at once. For two GPUs this equals "both".
 Status GpuBench::measure_many() {
   std::vector<GpuPair*> pairs;
   for (GpuPair& pair : report_.pairs)

@@ -190,7 +190,7 @@ Table gpu_table(const GpuReport& report) {
                figure_cell(end.to_all), figure_cell(end.from_all), figure_cell(end.sends_of_all),
                figure_cell(end.gets_of_all)});
   }
-  // Of two GPUs nothing is measured but their pair.
+  // For two GPUs only their pair is measured.
   std::erase_if(table.columns, [](const TableColumn& column) {
     return !column.unit.empty() && std::ranges::all_of(column.cells, is_no_figure);
   });
