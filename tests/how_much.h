@@ -43,12 +43,12 @@ inline int how_much(Sweep sweep) {
   const Amount& amount = kAmounts[int(sweep)];
   return nightly() ? amount.night : amount.commit;
 }
-// What is `at_night` in all of a drawn sweep, in as much of it as runs.
+// The count that is `at_night` in all of a drawn sweep, in as much of it as runs.
 inline int share(Sweep sweep, int at_night) {
   return int(int64_t(at_night) * how_much(sweep) / kAmounts[int(sweep)].night);
 }
 
-// Of what is enumerated: every so many-th, and the first of each kind in each of its kinds.
+// Takes every so many-th of what is enumerated, and the first of each kind in each of its kinds.
 class Part {
  public:
   explicit Part(Sweep sweep) : nth_(how_much(sweep)) {}

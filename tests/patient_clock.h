@@ -16,14 +16,14 @@ namespace collctl::test {
 // The process ends when all have ended that inherited the clock.
 void install_patient_clock();
 
-// What passes in `machine_ns` since a beat at which `running` threads wanted `processors`.
+// The patient time of `machine_ns` since a beat at which `running` threads wanted `processors`.
 constexpr int64_t kStepNs = 8'000'000;
 constexpr int64_t patient_ns(int64_t machine_ns, int64_t processors, int64_t running) {
   const int64_t counted =
       machine_ns <= kStepNs ? machine_ns : kStepNs + (machine_ns - kStepNs) / 50;
   return running <= processors ? counted : counted * processors / running;
 }
-// Of a line of /proc/loadavg ("0.20 0.18 0.12 RUNNING/..."); 0: it is not such a line.
+// From a line of /proc/loadavg ("0.20 0.18 0.12 RUNNING/..."); 0: it is not such a line.
 int64_t running_threads(const char* loadavg);
 
 }  // namespace collctl::test

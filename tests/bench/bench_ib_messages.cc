@@ -1,11 +1,11 @@
-// What NET/IB costs beside a minimal loop of write-with-immediate over the same library (the fabric
-// of tests/fake_verbs), in one process, by one thread that drives both ends in turn, so that
+// The cost of NET/IB beside a minimal loop of write-with-immediate over the same library (the
+// fabric of tests/fake_verbs), in one process, by one thread that drives both ends in turn, so that
 // neither scheduling nor sleeping is measured. Per message: the loop posts a write with immediate,
 // polls it at the receiver, posts the next receive, and polls the sender's completion; the
 // transport publishes a step, moves both ends until it has come, and frees it. No data is written
 // or read by the blocks. One message at a time, and eight in flight; goal: 1.5 times the loop at 8
-// B, 1.1 times at 1 MiB. Of a message's time clear-to-send is a quarter of a post, which the loop
-// has not. Runs alternate; the best of each counts. That channels overlap and that no copy is made
+// B, 1.1 times at 1 MiB. Clear-to-send costs a message a quarter of a post, which the loop has
+// not. Runs alternate; the best of each counts. That channels overlap and that no copy is made
 // shows in tests/unit/transport/test_ib_posts.cc.
 #include <infiniband/verbs.h>
 #include <sys/mman.h>

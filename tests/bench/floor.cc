@@ -1,10 +1,10 @@
-// What an all-reduce (float32 sum) of two ranks could take at best on this host: two processes,
-// each bound to a core, that do nothing but exchange and add, by whichever of a few ways is fastest
-// at a size. Shared memory: each copies what the other is to read, by ordinary or streaming stores,
-// raises a flag and adds what it finds; all at once, or half of the sum each and then the halves.
-// Loopback: both send and receive without sleeping, on one socket or on one for each way; at once
-// or by halves. One line a size: "bytes microseconds wrong 0", timed as the peers are (a block of
-// calls). Usage: floor shm|tcp MIN_BYTES MAX_BYTES FACTOR
+// The best time that an all-reduce (float32 sum) of two ranks could take on this host: two
+// processes, each bound to a core, that do nothing but exchange and add, by whichever of a few ways
+// is fastest at a size. Shared memory: each copies what the other is to read, by ordinary or
+// streaming stores, raises a flag and adds what it finds; all at once, or half of the sum each and
+// then the halves. Loopback: both send and receive without sleeping, on one socket or on one for
+// each way; at once or by halves. One line a size: "bytes microseconds wrong 0", timed as the peers
+// are (a block of calls). Usage: floor shm|tcp MIN_BYTES MAX_BYTES FACTOR
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -113,7 +113,7 @@ class Rank {
   void spoil() { std::fill(out_.begin(), out_.end(), -1.0f); }
 
  private:
-  // What both ways of an exchange are: `from` goes to the other rank, `see` gets what came.
+  // The two ways of an exchange: `from` goes to the other rank, `see` gets what came.
   template <class Exchange>
   void at_once(size_t bytes, Exchange exchange) {
     exchange(in_.data(), bytes, nullptr,

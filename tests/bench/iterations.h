@@ -1,5 +1,5 @@
-// What collctl and its peers measure alike: how many calls a timed block has, by size, and what
-// times of single calls come to.
+// The measuring that collctl and its peers do alike: how many calls a timed block has, by size, and
+// what times of single calls come to.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -13,7 +13,7 @@ inline int iterations_for(size_t bytes) {
   return 20;
 }
 
-// Of the times of all calls, at least one.
+// A percentile of the times of all calls, at least one.
 inline double percentile(std::vector<double> times, double fraction) {
   std::sort(times.begin(), times.end());
   return times[std::min(times.size() - 1, size_t(fraction * double(times.size())))];

@@ -1,5 +1,5 @@
-// What the real binary prints of fixed files, beside tests/golden: help, topologies, plans, saved
-// reports, and what it says of itself.
+// The real binary's output for fixed files, beside tests/golden: help, topologies, plans, saved
+// reports, and what it prints of itself.
 #include <unistd.h>
 
 #include <fstream>

@@ -1,5 +1,5 @@
 // Measurements are held against these: the expected time, limits of the line and of files, earlier
-// runs, what a host must have. Of the real binary: that each decides the exit code and is told.
+// runs, what a host must have. With the real binary: each decides the exit code and is reported.
 // Figures: unit tests of cmd/judge, runtime/plan.
 #include <sys/stat.h>
 

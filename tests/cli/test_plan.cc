@@ -129,7 +129,7 @@ TEST_CASE("plan --json has every rank of every ring and tree") {
   REQUIRE(ran.code == 0);
   CHECK(ran.err.empty());
   const json all = json::parse(ran.out);
-  // What topo says of the machine, and more.
+  // The plan has all that topo reports of the machine, and more.
   json machine = json::parse(run_collctl("topo --json --nodes 3 --from " + path).out);
   for (const char* key : {"schema", "source", "file", "cpus", "gpus", "nics", "paths", "graphs"})
     CHECK(all[key] == machine[key]);

@@ -42,7 +42,7 @@ TEST_CASE("an all-reduce as text", "[cli]") {
   for (const auto& line : lines(ran.out)) {
     INFO(line);
     if (line[0] != '#') ++rows;
-    // The line of what others had of this machine meanwhile is as long as there is to say.
+    // The line of what others had of this machine meanwhile is as long as there is to list.
     if (!has(line, "# During the run ")) CHECK(line.size() <= 100);
   }
   CHECK(rows == 6);
@@ -312,7 +312,7 @@ TEST_CASE("the table fits the width there is, unless --wide", "[cli]") {
   CHECK(widest_row(run_collctl("report --wide " + (folder / "r.json")).out) > 100);
   CHECK(run_collctl(job, "COLUMNS=300").out.find("left out") == std::string::npos);
   CHECK(widest_row(run_collctl(job, "COLUMNS=many").out) <= 100);
-  // What programs read is the same at any width.
+  // Output that programs read is the same at any width.
   const auto titles = [&](const char* variables) {
     return lines(run_collctl(job + " --csv", variables).out)[0];
   };
@@ -479,7 +479,7 @@ TEST_CASE("env and plan show what a job has measured of the machine") {
   const Ran ran = run_collctl("run allreduce -n 2 -b 8 -e 8 --recalibrate", cache);
   CHECK(ran.code == 0);
   const json known = shown("env --json");
-  // (One core, or one that others use all the time: it says so.)
+  // (One core, or one that others use all the time: it reports that.)
   CHECK(known["used"].get<bool>() != has(ran.err, "has no two cores of"));
   const json plan = json::parse(run_collctl("plan -b 8 -e 8 --json", cache).out);
   if (plan.contains("device")) CHECK(plan["calibration"] == known);  // no machine with GPUs

@@ -153,7 +153,7 @@ TEST_CASE("site files that others could have written are not taken", "[cli]") {
   const Ran run = run_collctl("run -n 1 barrier --iters 1", home.home);
   CHECK(run.code == 0);
   CHECK(has(run.err, "collctl: note: " + home.conf + ": not read: "));
-  // What was asked for by name is an error.
+  // A file that was asked for by name is an error where it cannot serve.
   for (const char* what : {"/nonexistent/file", "/dev/null", "/"}) {
     INFO(what);
     const Ran named =

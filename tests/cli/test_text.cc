@@ -1,4 +1,4 @@
-// What the real binary prints about itself: help, env, version, completions, manual; and where it
+// The real binary's output about itself: help, env, version, completions, manual; and where it
 // prints it.
 #include <fcntl.h>
 #include <stdlib.h>

@@ -100,7 +100,7 @@ TEST_CASE("topo says on standard error what is odd and what was assumed") {
   CHECK(ran.err.find("collctl: warning: a switch has an uplink of 12 GB/s (gen3 x16), slower "
                      "than the 48 GB/s of a device below it (") != std::string::npos);
   CHECK(run_collctl("topo --quiet --from " + write(folder, text)).err.empty());
-  // What is only said is an exit code with --strict, whatever is printed.
+  // A mere warning is an exit code with --strict, whatever is printed.
   for (const char* form : {"", "--quiet", "--json"}) {
     INFO(form);
     const std::string strict = std::string("topo --strict ") + form + " --from ";

@@ -79,7 +79,7 @@ TEST_CASE("a trace has every timed operation of every rank, with its waits", "[c
   CHECK(all.back()["args"]["left_out"] == 0);
 }
 
-// What Perfetto's importer asks of a file (json_trace_tokenizer, json_trace_parser_impl and
+// The demands of Perfetto's importer on a file (json_trace_tokenizer, json_trace_parser_impl and
 // slice_tracker of its trace processor), by a reader of its own: objects one after another out of
 // an array that need not end, one letter of `ph`, whole numbers for processes and threads, a name
 // for each that has events, and slices of a thread that nest.

@@ -218,7 +218,7 @@ TEST_CASE("a variable with an illegal value stops every job", "[cli]") {
     CHECK(ran.code == 2);
     CHECK(ran.err == "collctl: error: COLLCTL_STEPS = 'banana': expected a whole number 2..64\n");
   }
-  // What only ranks understand says the variable's name as well.
+  // A value that only ranks understand is refused with the variable's name as well.
   for (const char* name : {"COLLCTL_ALGO", "NCCL_PROTO"}) {
     const Ran ran = run_collctl("run -n 2 allreduce -e 8", std::string(name) + "=banana");
     INFO(ran.err);

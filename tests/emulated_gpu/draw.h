@@ -1,4 +1,4 @@
-// What a test draws: everything of a run comes from one seed, which is printed when it fails.
+// A test's draws: everything of a run comes from one seed, which is printed when it fails.
 //   GPU_KERNELS_SEED=N   the first run's; the next ones follow it
 //   GPU_KERNELS_RUNS=N   how many runs of each kind instead of the usual few (0: that many)
 // One failed run alone: GPU_KERNELS_SEED=<its seed> GPU_KERNELS_RUNS=1 test_gpu_kernels <test>

@@ -5,8 +5,8 @@
 // allow for that (ptx.cuh beside this file). Time is counted in looks, not in seconds: waits that
 // end by their deadline do so however slow the host is.
 //
-// What it does not know: caches, plain stores of less than 8 bytes and loads that come too early.
-// One host thread only. Nothing is thrown out of a fiber; run() says what went wrong.
+// Unknown to it are caches, plain stores of less than 8 bytes and loads that come too early. One
+// host thread only. Nothing is thrown out of a fiber; run() returns what went wrong.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +35,7 @@ struct Manners {
   bool tears = true;             // accesses of 16 bytes fall into halves, but where none may
 };
 
-// What the lanes of a warp do together, and the values that each brings.
+// Steps that the lanes of a warp do together, and the values that each brings.
 enum class Meeting : uint8_t { sync, any, all, shuffle, store };
 struct Brought {
   uint64_t a[32], b[32];
@@ -55,7 +55,7 @@ class Machine {
   void behave(const Manners& manners);
   // Queues a kernel on a stream (any value): it begins when those before it on the stream are over.
   void launch(void* stream, int blocks, int threads, std::function<void()> kernel);
-  // Until everything that was launched is over. Otherwise says what waits for what, and forgets
+  // Until everything that was launched is over. Otherwise returns what waits for what, and forgets
   // it all: when nothing can go on, after `most_looks`, or when a kernel did what no GPU allows.
   std::string run(uint64_t most_looks = 1'000'000'000);
   uint64_t random();
@@ -142,7 +142,7 @@ class Machine {
 // The one there is.
 Machine& machine();
 
-// A kernel by its address, for launches that are told nothing else: how to bind its arguments.
+// A kernel by its address, for launches that get nothing else: how to bind its arguments.
 using Binder = std::function<std::function<void()>(void** arguments)>;
 void know(const void* kernel, const Binder& binder);
 // False: not known.

@@ -1,4 +1,4 @@
-// What the machine is made of (machine.h): fibers, warps, blocks, launches.
+// The parts of the machine (machine.h): fibers, warps, blocks, launches.
 #pragma once
 #include <ucontext.h>
 
@@ -11,7 +11,7 @@
 
 namespace emulated {
 
-// The sanitizer is told of changes of stack.
+// The sanitizer hears of changes of stack.
 inline void leave_stack([[maybe_unused]] void** fake, [[maybe_unused]] const void* to,
                         [[maybe_unused]] size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)

@@ -1,4 +1,4 @@
-// Who goes on next: launches, turns of warps, what is on its way.
+// The order in which launches, turns of warps and stores on their way go on.
 #include <algorithm>
 #include <cstring>
 
@@ -78,7 +78,7 @@ void Machine::finish(Warp& warp, int lane) {
   warp.lanes[lane] = nullptr;
   --warp.block->launch->left;
 }
-// Of stores to one place the first comes first; says which it was.
+// The first of the stores to one place comes first; returns which it was.
 size_t Machine::deliver(size_t index) {
   const Posted chosen = posted_[index];
   const auto meets = [&](const Posted& p) {
@@ -104,7 +104,7 @@ void Machine::fence() {
   deliver_all([&](const Block* by) { return by == mine; });
   look();
 }
-// What the launch has stored has arrived.
+// Everything that the launch has stored arrives.
 void Machine::finish_launch(Launch& launch) {
   deliver_all([&](const Block* by) { return by->launch == &launch; });
   ready_.erase(std::remove_if(ready_.begin(), ready_.end(),

@@ -168,7 +168,7 @@ TEST_CASE("window kernels: a sender of lines waits for a bank", "[windows]") {
   }
 }
 
-// Whatever counts chunks leaves the numbers of messages alone, and the other way round.
+// Operations that count chunks leave the numbers of messages alone, and the other way round.
 TEST_CASE("window kernels: messages between all other kinds of operations", "[windows]") {
   struct Path {
     Collective collective;
@@ -214,7 +214,7 @@ TEST_CASE("window kernels: messages between all other kinds of operations", "[wi
   }
 }
 
-// What was written by who is there shows it, whatever ran before.
+// The words written by a rank that is there show it, whatever ran before.
 TEST_CASE("window kernels: who has not begun is seen from outside", "[windows][stall]") {
   each_seed(6, [](uint64_t seed) {
     Draw draw(seed);

@@ -53,7 +53,7 @@ struct Ranks {
   }
 };
 
-// What waits leave behind (contract/waits.h).
+// Traces that waits leave (contract/waits.h).
 struct Waits {
   std::vector<WaitNote> notes = std::vector<WaitNote>(kMaxChannels);
   std::vector<PeerWait> times;
@@ -84,7 +84,7 @@ WorldShape draw_shape(Draw& draw) {
   return s;
 }
 
-// Of all works, of messages, or of those that are few moves (kernels/cuda/moves).
+// Kinds of works: all, messages, or those that are few moves (kernels/cuda/moves).
 enum class Kind { any, messages, moves };
 
 bool is_of(Kind kind, const AlgorithmRow& row, Protocol protocol) {
@@ -267,7 +267,7 @@ TEST_CASE("kernels of verbs and messages: a rank that never comes is named", "[w
       }
       CHECK(late);
       CHECK(named);
-      // Before the deadline they said who waits, and again and again.
+      // Before the deadline they wrote who waits, and again and again.
       bool noted = false;
       for (const WaitNote& note : waits.notes)
         noted |= note.wait.peer == 2 && note.wait.algorithm == id && note.since_ns > 0 &&

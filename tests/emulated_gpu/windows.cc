@@ -30,7 +30,7 @@ uint8_t* map(uint64_t bytes) {
   return static_cast<uint8_t*>(memory);
 }
 
-// Past the sanitizer, which is told that most of it may not be touched.
+// Past the sanitizer, which hears that most of it may not be touched.
 #if defined(__SANITIZE_ADDRESS__)
 __attribute__((no_sanitize("address")))
 #endif
@@ -179,11 +179,11 @@ std::string Windows::launch(const WindowCase& c, int without) {
     }
     const int rc = messages ? launch_rounds(l, steps) : launch_window(l);
     if (rc != 0) return "refused: " + std::to_string(rc);
-    // What comes next on the stream finds the results, though other ranks may not be done.
+    // The next work on the stream finds the results, though other ranks may not be done.
     emulated::machine().launch(l.stream, 1, 1,
                                [&op, from = placed.memory] { read_back(op.memory(), from); });
     placed_.push_back(std::move(placed));
-    // What may be touched of the memory.
+    // The memory that may be touched.
     const auto all = uint64_t(nranks);
     ASAN_UNPOISON_MEMORY_REGION(l.work.input, bytes * (many_in(c.what.collective) ? all : 1));
     ASAN_UNPOISON_MEMORY_REGION(l.work.output, bytes * (many_out(c.what.collective) ? all : 1));

@@ -1,5 +1,5 @@
-// What a test that is linked with the fake libcuda.so.1 tells it and asks it. A process that only
-// finds the library at run time says the same by variables (read once, at the first call):
+// Calls to the fake libcuda.so.1 from a test that is linked with it. A process that only finds the
+// library at run time sets the same by variables (read once, at the first call):
 //   FAKE_CUDA=N          GPUs; bus ids 0000:10:00.0 upwards, in the opposite order of the ordinals
 //   FAKE_CUDA_MEMORY=N   bytes of each GPU (8 GiB)
 //   FAKE_CUDA_PEERS=...  "none", or pairs of ordinals that do not reach each other: "0-1,2-3"
@@ -38,7 +38,7 @@ std::map<std::string, int> calls();
 // kernel; 0: works again.
 void break_device(int ordinal, int code);
 
-// What is held now: all zero when everything was given back.
+// Objects that are held now: all zero when everything was given back.
 struct Counts {
   int contexts = 0, allocations = 0, handles = 0, reservations = 0, mappings = 0, imports = 0;
   int pinned = 0, streams = 0, events = 0, graphs = 0;

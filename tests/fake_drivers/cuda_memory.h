@@ -1,5 +1,4 @@
-// What the fake driver's memory is made of, for the files that hand it out. Under the world's
-// mutex.
+// The parts of the fake driver's memory, for the files that hand it out. Under the world's mutex.
 #pragma once
 #include "tests/fake_drivers/cuda_world.h"
 
@@ -14,12 +13,12 @@ struct Plain {
 };
 // By address.
 std::map<uintptr_t, Plain>& plain_memory();
-// A memory file that says whose memory it is, also to another process; less than 0: none.
+// A memory file that names whose memory it is, also to another process; less than 0: none.
 int memory_file(int ordinal, uint64_t bytes);
-// Of what the device has. False: so much is not left.
+// Takes them from the device. False: so much is not left.
 bool take_bytes(int ordinal, uint64_t bytes);
 
-// What the names of memory hold.
+// The contents of memory's names.
 struct IpcData {
   uint64_t magic, bytes;
   int pid, fd, ordinal;

@@ -1,5 +1,5 @@
-// What adapters of a network need of the fake driver: descriptors of memory ranges, and whose
-// memory stands behind an address. The descriptor is a small file that says so (fake_verbs/gpu.cc
+// The needs of a network's adapters from the fake driver: descriptors of memory ranges, and whose
+// memory stands behind an address. The descriptor is a small file that shows it (fake_verbs/gpu.cc
 // reads it).
 #include <fcntl.h>
 #include <sys/mman.h>

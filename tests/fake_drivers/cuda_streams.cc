@@ -42,8 +42,8 @@ Range range(unsigned long long at, size_t bytes) {
   return {at, bytes, is_of_device(reinterpret_cast<void*>(at))};
 }
 
-// What it does when its turn comes: memory that went away meanwhile is a fault of the device. Under
-// the lock, so that none goes while it is at it.
+// An operation's work when its turn comes: memory that went away meanwhile is a fault of the
+// device. Under the lock, so that none goes while it is at it.
 template <class Move>
 void touch(int ordinal, std::initializer_list<Range> ranges, Move move) {
   World& w = world();

@@ -51,7 +51,7 @@ World& world();
 
 Context* current();  // of the calling thread; null
 void set_current(Context* context);
-// What a call must return before it does anything: an injected failure, no context, a broken one.
+// A call's result before it does anything: an injected failure, no context, a broken one.
 int entry(const char* function, bool needs_context = true);
 // Held by a launch that waits for a place in a full queue of kernels: all other calls wait, too.
 std::mutex& full_queue();

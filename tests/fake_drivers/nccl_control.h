@@ -1,4 +1,4 @@
-// What a test that is linked with the fake libnccl.so.2 tells it and asks it. Its collectives queue
+// Calls to the fake libnccl.so.2 from a test that is linked with it. Its collectives queue
 // a short sleep on the stream, which the fake CUDA driver runs; with `moves` those that reduce,
 // gather and broadcast move float32 and add it up, else they move nothing.
 #pragma once
@@ -41,7 +41,7 @@ void let_go();
 // Gives back what stands for NCCL's code.
 void unload();
 
-// Of each communicator that was made: what it found in the environment.
+// The environment as each communicator found it when it was made.
 struct Made {
   std::string algorithm, protocol, nvls;
   int rank = 0;

@@ -1,4 +1,4 @@
-// What all plugins of the tests share: which call is to fail, what is held, their log.
+// The common parts of all plugins of the tests: which call is to fail, what is held, their log.
 #pragma once
 #include <atomic>
 #include <cstdlib>
@@ -14,7 +14,7 @@ namespace fake_plugin {
 
 using namespace collctl::transport;
 
-// Of the version (versions.cc).
+// The limit of the version (versions.cc).
 extern const int kMostRequests;
 
 struct Left {  // of a receive that was not done when its line was closed

@@ -24,7 +24,7 @@ struct Header {
   int64_t tag;
 };
 
-// Of those who connect: the interface has no way to give one up.
+// Connections of those who connect: the interface has no way to give one up.
 std::set<Connection*>& half_made() {
   static auto* const all = new std::set<Connection*>();
   return *all;
@@ -283,7 +283,7 @@ NetPluginCode test(void* request, int* done, int* bytes) {
   return kNetPluginOk;
 }
 
-// What a connection that has requests is closed with.
+// Notes and drops what is open when a connection that has requests is closed.
 void leave_behind(Connection& c) {
   World& w = world();
   for (Request* r : c.open) {

@@ -1,9 +1,9 @@
-// What tests say to the stand-in of libibverbs and ask it. It is a fabric of HCAs on one machine:
-// all processes that name the same world (a file) reach each other by RC queue pairs.
+// Tests set up the stand-in of libibverbs and ask it by these calls. It is a fabric of HCAs on one
+// machine: all processes that name the same world (a file) reach each other by RC queue pairs.
 //
 // A test that is linked with the library calls set_up() before the first device is listed; without
 // FAKE_VERBS_WORLD the world is private to the process and the children it forks. A program that
-// only finds the library at run time is told by variables, read once:
+// only finds the library at run time is set up by variables, read once:
 //   FAKE_VERBS_WORLD=FILE    made by who comes first; the test removes it
 //   FAKE_VERBS_HOST=N        0..15, which host of the fabric this process is on (0)
 //   FAKE_VERBS_DEVICES=...   HCAs of this host: "fake_0:ib,fake_1:roce:ports=2:mtu=1024" (setup.h)
@@ -70,7 +70,7 @@ uint32_t hits(int fault);
 void clear_faults();
 
 void set_port(const std::string& device, int port, bool up);
-// The peers' cables: nothing arrives, and no event says so.
+// The peers' cables: nothing arrives, and no event comes.
 void set_cable(const std::string& device, int port, bool plugged);
 // Takes back every key of memory registered on the device.
 void revoke_keys(const std::string& device);
@@ -78,7 +78,7 @@ void revoke_keys(const std::string& device);
 void break_device(const std::string& device);
 
 // The fabric's clock, in nanoseconds, of this process and those forked from it; without it
-// CLOCK_MONOTONIC. What the product waits for and what waits in the fabric pass by one clock.
+// CLOCK_MONOTONIC. The product's waits and those in the fabric pass by one clock.
 void use_clock(int64_t (*ns)());
 
 // One posted request, in the order in which requests were taken up.
@@ -96,7 +96,7 @@ struct Posted {
 };
 std::vector<Posted> posted();
 void clear_posted();
-// What an adapter would not forgive and verbs do not report: one line each, for all processes.
+// Faults no adapter would forgive and verbs do not report: one line each, for all processes.
 std::vector<std::string> violations();
 void clear_violations();
 
@@ -106,7 +106,7 @@ void fail(const std::string& function, int code = 0, int after = 0);
 // How often each function that can fail so was called in this process since fail().
 std::map<std::string, int> calls();
 
-// What is held now in the whole world: all zero when everything was given back.
+// Objects that are held now in the whole world: all zero when everything was given back.
 struct Counts {
   int contexts = 0, domains = 0, regions = 0, queues = 0, pairs = 0, channels = 0;
   bool operator==(const Counts&) const = default;

@@ -11,7 +11,7 @@
 
 #undef ibv_query_port
 
-// What ibv_query_port itself fills in; newer fields come through the header's inline function only.
+// Fields ibv_query_port itself fills in; newer ones come only through the header's inline function.
 struct _compat_ibv_port_attr {
   ibv_port_state state;
   ibv_mtu max_mtu, active_mtu;

@@ -1,5 +1,5 @@
-// What one process holds of the stand-in: the objects behind the handles, and the engine, a thread
-// that does what happens without a call: retries, delays, events, requests that wait. Objects of a
+// One process's part of the stand-in: the objects behind the handles, and the engine, a thread that
+// does what happens without a call: retries, delays, events, requests that wait. Objects of a
 // process that forked are foreign to the child: each call on them fails and is written down.
 #pragma once
 #include <condition_variable>
@@ -46,7 +46,7 @@ struct Queue {
   uint32_t comp_got = 0, async_got = 0;  // events that the application has, by base.mutex
 };
 
-// What a channel's pipe carries.
+// The content of a channel's pipe.
 struct ChannelNotice {
   uint64_t queue;
   uint32_t serial;
@@ -87,9 +87,9 @@ class Engine {
 
 class Local {
  public:
-  // What goes by way of another process is in order for the threads of this one all the same: who
-  // posts counts up the one, who polls reads the other; the mover does the opposite around each job
-  // that comes from elsewhere.
+  // Requests that go by way of another process are in order for the threads of this one all the
+  // same: who posts counts up the one, who polls reads the other; the mover does the opposite
+  // around each job that comes from elsewhere.
   std::atomic<uint64_t> offered{0}, moved{0};
   Local();
   ~Local();

@@ -125,8 +125,8 @@ void copy_words(void* to, const void* from, size_t bytes) {
   auto* out = static_cast<uint8_t*>(to);
   const auto* in = static_cast<const uint8_t*>(from);
 #ifndef __SANITIZE_THREAD__
-  // Large messages: in lines of 128 bytes. Who looks into a message before its completion may rely
-  // on each line's end, and the message's, coming last.
+  // Large messages: in lines of 128 bytes. A reader that looks into a message before its completion
+  // may rely on each line's end, and the message's, coming last.
   if (reinterpret_cast<uint64_t>(out) % 8 == 0)
     for (; bytes > 1024; bytes -= kLine, out += kLine, in += kLine) {
       std::memcpy(out, in, kLine - 8);
@@ -210,7 +210,7 @@ int ibv_dereg_mr(ibv_mr* base) {
   auto* mr = reinterpret_cast<MemoryRegion*>(base);
   Region& region = world().regions[mr->index];
   region.used = false;
-  // Transfers under way finish first. One whose process was killed never says so.
+  // Transfers under way finish first. One whose process was killed never reports.
   const uint64_t deadline = now_ns() + 2'000'000'000;
   while (region.pins != 0 && now_ns() < deadline) sched_yield();
   region.pins = 0;

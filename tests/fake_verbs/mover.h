@@ -3,7 +3,7 @@
 // every process.
 //
 // Writes into a GPU's memory are held back, as on their way over PCIe, until a read from that GPU
-// pushes them there, or until Setup::hold_us has passed. Who looks at the data before has to flush.
+// pushes them there, or until Setup::hold_us has passed. A look at the data before needs a flush.
 #pragma once
 #include <atomic>
 #include <deque>

@@ -120,7 +120,7 @@ uint32_t mtu_bytes(int code);
 // Packet numbers that a message takes.
 uint32_t packets(uint64_t bytes, int mtu);
 
-// What the active faults make of a request whose turn has come.
+// Applies the active faults to a request whose turn has come.
 void judge(QueuePair& pair, Request& request);
 
 void log_request(const QueuePair& pair, const Request& request, uint8_t opcode, uint8_t pieces);

@@ -1,4 +1,4 @@
-// Calls that fail once because a test wants it (control.h: fail). Of this process.
+// Calls that fail once because a test wants it (control.h: fail). In this process only.
 #pragma once
 
 namespace fake_verbs {

@@ -167,7 +167,7 @@ std::vector<QueuePair::Packet> QueuePair::shuffled_packets(uint64_t end) {
   return out;
 }
 
-// As adaptive routing does. What is lost sends all of them again, in order.
+// As adaptive routing does. A loss sends all of them again, in order.
 bool QueuePair::carry_out_in_any_order() {
   const uint64_t end = end_of_plain_writes();
   if (end == next) {

@@ -32,7 +32,7 @@ bool add_piece(Memory& to, const Pair& owner, const ibv_sge& sge, uint32_t right
   return true;
 }
 
-// What the requester sends or reads into. False: a key does not fit.
+// The memory that the requester sends or reads into. False: a key does not fit.
 bool local_memory(QueuePair& from, const Request& request, uint64_t number, Memory& out) {
   out.process = from.shared().process;
   if ((request.flags & IBV_SEND_INLINE) != 0) {
@@ -163,7 +163,7 @@ Verdict deliver_write(Pair& to, const Request& request, const Memory& source) {
 }
 
 Verdict deliver_read(Pair& to, int reads_out, const Request& request, const Memory& into) {
-  // Who may have more reads under way than are taken here is refused, though one alone would do.
+  // A peer with more reads under way than are taken here is refused, though one alone would do.
   if ((to.attr.qp_access_flags & IBV_ACCESS_REMOTE_READ) == 0 || to.attr.max_dest_rd_atomic == 0 ||
       reads_out > to.attr.max_dest_rd_atomic)
     return refuse(to, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);

@@ -1,4 +1,4 @@
-// What a process was told about its world, and the HCAs of its host.
+// The settings that a process has of its world, and the HCAs of its host.
 //
 // FAKE_VERBS_DEVICES is a list "name:word:word,...". Words: ib (the default) or roce; ports=N (1);
 // mtu=256..4096 (4096), the active one; speed=sdr|ddr|qdr|fdr|edr|hdr|ndr (hdr); rail=N (0): only
@@ -20,7 +20,7 @@ namespace fake_verbs {
 std::string parse_device(const std::string& text, int host, int number, Device& device);
 // Fills in a row; the same.
 std::string parse_fault(const std::string& text, Fault& fault);
-// As the variables say.
+// As in the variables.
 Setup setup_of_environment();
 std::vector<std::string> split(const std::string& text, char by);
 

@@ -22,7 +22,7 @@ struct Memory {
 };
 
 Piece piece_of(const Pinned& pinned, uint64_t first, uint64_t bytes);
-// Of this process.
+// Memory of this process.
 Memory plain_memory(uint8_t* at, uint64_t bytes);
 
 // Bytes [first, first + bytes) of one side; its keys are held by the whole.

@@ -148,7 +148,7 @@ void SharedLock::init() {
 void SharedLock::lock() {
   const int rc = pthread_mutex_lock(&mutex_);
   if (rc == 0) return;
-  // Its holder was killed. What it guards are single fields and counters that are written last.
+  // Its holder was killed. The lock guards single fields and counters that are written last.
   if (rc != EOWNERDEAD || pthread_mutex_consistent(&mutex_) != 0) die("a lock is broken");
 }
 

@@ -1,9 +1,9 @@
-// What all processes of one fabric share: a mapped file of fixed tables and an arena for rings.
-// Every process changes any of it: a requester does the responder's part itself (it looks up the
-// peer's queue pair, checks the key, copies, and puts the completion into the peer's queue). Locks
-// are robust, so that a killed process cannot stop the others; order: a requester's own (local),
-// Pair::lock, Pair::receive_lock, CompletionQueue::lock; World::lock and Process::lock are never
-// held while another is taken.
+// The memory that all processes of one fabric share: a mapped file of fixed tables and an arena for
+// rings. Every process changes any of it: a requester does the responder's part itself (it looks up
+// the peer's queue pair, checks the key, copies, and puts the completion into the peer's queue).
+// Locks are robust, so that a killed process cannot stop the others; order: a requester's own
+// (local), Pair::lock, Pair::receive_lock, CompletionQueue::lock; World::lock and Process::lock are
+// never held while another is taken.
 #pragma once
 #include <infiniband/verbs.h>
 #include <pthread.h>
@@ -88,7 +88,7 @@ struct Device {
 struct Event {
   int32_t type;  // ibv_event_type
   int32_t device, port;
-  uint64_t object;  // queue pair or completion queue of the process that is told
+  uint64_t object;  // queue pair or completion queue of the process that is notified
   uint32_t serial;  // of the object, so that an event never meets a later one at its place
 };
 
@@ -159,7 +159,7 @@ struct Receive {
   ibv_sge piece[kMaxPieces];
 };
 
-// What both sides see of a queue pair.
+// The part of a queue pair that both sides see.
 struct Pair {
   SharedLock lock;  // by who carries out requests on it, and by who changes it
   SharedLock receive_lock;

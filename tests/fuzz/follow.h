@@ -1,4 +1,4 @@
-// What becomes of a machine that a reader has taken.
+// The steps that follow when a reader has taken a machine.
 #pragma once
 #include "topology/detect/inspect.h"
 #include "topology/graph/decide.h"

@@ -1,4 +1,4 @@
-// What the fuzz targets share: bytes as text, an input in parts, and a claim that ends the run.
+// Shared by the fuzz targets: bytes as text, an input in parts, and a claim that ends the run.
 #pragma once
 #include <cstdint>
 #include <cstdlib>
@@ -41,7 +41,7 @@ inline std::vector<std::string> parts(ByteView input, size_t count) {
   return list;
 }
 
-// What is taken means the same when it is sent on.
+// An input that is taken means the same when it is sent on.
 template <class Decode>
 void survives(ByteView input, Decode decode) {
   const auto first = decode(input);

@@ -1,5 +1,5 @@
 // libFuzzer target: any bytes as a hostfile, what it includes, and -H (parts with a 0 between).
-// What is taken must survive being written and read.
+// A file that is taken must survive being written and read.
 #include "launcher/hosts/hostfile.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,7 +1,7 @@
 // libFuzzer target: the bytes choose a machine, which is written as a topology file: well-formed,
 // most of its values plausible, so that what comes behind the XML parser is reached (any bytes as
-// a file: fuzz_topology). What is taken must survive a write and a read, and all that follows must
-// come to an end: graph, paths, decisions, channels, and channels as a file.
+// a file: fuzz_topology). A machine that is taken must survive a write and a read, and all that
+// follows must come to an end: graph, paths, decisions, channels, and channels as a file.
 #include "tests/fuzz/follow.h"
 #include "tests/fuzz/fuzz.h"
 #include "topology/xml/graph_xml.h"

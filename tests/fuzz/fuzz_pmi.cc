@@ -1,4 +1,4 @@
-// libFuzzer target: any bytes as all that an engine's PMI server ever says.
+// libFuzzer target: any bytes as all that an engine's PMI server ever sends.
 #include <sys/socket.h>
 
 #include "base/socket.h"
@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (which == "PMI_SIZE") return "4";
     return std::nullopt;
   };
-  // What lacks is at its end, so nothing here waits.
+  // A short input is at its end, so nothing here waits.
   const auto soon = Deadline::after_seconds(5);
   auto client = Pmi1Client::open(environment, soon);
   if (!client) return 0;

@@ -1,6 +1,6 @@
 // libFuzzer target: any bytes as a saved report (`report FILE`), and as the records that a rank, or
-// an agent in its name, sends: of collectives, rails, window-test, and the options of each. What is
-// taken is printed in all forms, and what is written is taken again.
+// an agent in its name, sends: of collectives, rails, window-test, and the options of each. Input
+// that is taken is printed in all forms, and what is written is taken again.
 #include "cmd/command_line.h"
 #include "cmd/measure/rank.h"
 #include "cmd/rails/rails.h"

@@ -1,5 +1,5 @@
 // libFuzzer target: any bytes as the archive of a snapshot, and all that follows: driver facts,
-// detection, graph. What is detected must survive as a topology file.
+// detection, graph. A detected machine must survive as a topology file.
 #include <cstdint>
 #include <cstdlib>
 #include <memory>

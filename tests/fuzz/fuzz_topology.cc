@@ -1,5 +1,5 @@
-// libFuzzer target: any bytes as a topology file. What is taken must survive a write and a read,
-// and everything that follows from it (graph, paths, decisions, search) must come to an end.
+// libFuzzer target: any bytes as a topology file. A file that is taken must survive a write and a
+// read, and everything that follows from it (graph, paths, decisions, search) must come to an end.
 // `./dev fuzz [SECONDS]` runs it from the files in tests/topology/data.
 #include <cstdint>
 #include <cstdlib>

@@ -25,7 +25,7 @@ __global__ void write_own(const UserWindow* window) {
     at[i] = byte_of(window->team_rank, i);
 }
 
-// Of every member: how many bytes are not what it wrote, by its own shadow's word for it.
+// Counts, for every member, the bytes that are not what it wrote, by its own shadow's word for it.
 __global__ void look_at_all(const UserWindow* window, uint32_t* wrong) {
   for (int peer = 0; peer < window->team_size; ++peer) {
     const volatile uint8_t* const at = window_peer(*window, peer, kOffset);

@@ -1,4 +1,4 @@
-// What operations take.
+// The times of operations.
 #include <algorithm>
 #include <barrier>
 #include <chrono>
@@ -185,7 +185,7 @@ void time_chunks(World& w) {
       }
 }
 
-// Of each rank two launches may be there at once, and a block may want a multiprocessor of its own.
+// Two launches of each rank may be there at once, and a block may want a multiprocessor of its own.
 // 0: as many as are best, where a rank has a device to itself.
 static int blocks_for(const World& w) {
   int places = 0;

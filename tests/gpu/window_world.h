@@ -122,17 +122,17 @@ void stress(World& w, uint32_t seed, int operations);
 // another size.
 void check_missing(World& w);
 void check_missing_direct(World& w);
-// What kernels find of a user's window by its struct in the device's memory.
+// Checks what kernels find of a user's window by its struct in the device's memory.
 void check_pointers(const World& w);
 
 void time_world(World& w, Collective collective, bool quick);
-// Of messages, by the number of blocks and the size of chunks.
+// Times messages, by the number of blocks and the size of chunks.
 void time_messages(World& w);
-// Likewise of what goes by store, by the size of its chunks.
+// Likewise data that goes by store, by the size of its chunks.
 void time_chunks(World& w);
-// Of kernels made for some sizes (kernels/cuda/table.h), beside those that would run without them.
+// Times kernels made for some sizes (kernels/cuda/table.h), beside those that run without them.
 void time_special(World& w);
-// Of one-shot and two-shot by store.
+// Times one-shot and two-shot by store.
 void time_store(World& w);
 
 }  // namespace window_tests

@@ -1,4 +1,4 @@
-// What works_gpu's parts share: operations of all ranks in device memory, run and compared with
+// The common parts of works_gpu: operations of all ranks in device memory, run and compared with
 // what the host works out for itself; how many, and what was wrong. One thread.
 #pragma once
 #include <memory>

@@ -25,8 +25,8 @@ struct WorldShape {
   uint8_t sender_flags = 0;          // of fifos
 };
 
-// What a launch may bring along in host memory: the rounds of all works, and by work its ring's
-// order. Without them kernels look that up, and small operations go by the verbs.
+// Data that a launch may bring along in host memory: the rounds of all works, and by work its
+// ring's order. Without them kernels look that up, and small operations go by the verbs.
 struct HostSide {
   const PairStep* rounds = nullptr;
   std::vector<const int32_t*> orders = {};
@@ -39,7 +39,7 @@ class World {
 
   const WorldShape shape;
   // Launches the works (their channel is the rank's own, 0..channels-1) and waits. False: the
-  // device did not end, or the launch was refused; reports() say why it aborted.
+  // device did not end, or the launch was refused; reports() have why it aborted.
   bool run(std::vector<Work> works, int threads, int64_t timeout_ns, const HostSide& host = {});
   // Likewise, without waiting.
   bool launch(std::vector<Work> works, int threads, int64_t timeout_ns, const HostSide& host = {});
@@ -47,13 +47,12 @@ class World {
     return reports_[rank * shape.channels + channel];
   }
   bool aborted() const { return *abort_word_ != 0; }
-  // What the sender left there for a proxy; where device memory is the host's.
+  // The sender's record there for a proxy; where device memory is the host's.
   SlotRecord record(int from, int to, Protocol p, uint64_t step) const {
     return send_[index(from, to, 0, p)]->records[step % shape.slot_count];
   }
 
-  // What waits leave behind, in launches from now on: of all ranks together, as they are one
-  // launch.
+  // Traces of waits, in launches from now on: of all ranks together, as they are one launch.
   struct {
     WaitNote* notes = nullptr;  // one a block, at most kMaxChannels
     PeerWait* times = nullptr;  // one a rank

@@ -153,7 +153,7 @@ class Run {
       });
   }
 
-  // Whoever is left uses hosts_ and team_ to its end.
+  // Processes that are left use hosts_ and team_ to their end.
   ~Run() { world_.end(); }
 
   void go() {

@@ -9,10 +9,10 @@
 namespace collctl::sim {
 namespace {
 
-// From the last word of a job to its outcome: what others say after the first failure, the answer
+// From the last word of a job to its outcome: what others send after the first failure, the answer
 // of an agent that is deaf, its farewell.
 constexpr double kSettle = 1.5, kDeaf = 2, kFarewell = 2;
-// Agents kill what does not end, when nobody is left to tell them.
+// Agents kill what does not end, when nobody is left to order it.
 constexpr double kKill = 1;
 // So long an agent waits for its first word, whatever the job's heartbeat is; it is sent with the
 // launcher's next beat, a login later.
@@ -40,7 +40,7 @@ bool stays_unnoticed(const Plan& plan, const Fault& fault) {
 // By when the job has noticed this fault, or it is over and nothing came of it.
 double noticed_by(const Plan& plan, const Fault& fault) {
   const double rtt = round_trip(plan);
-  // Whatever hangs before the ranks work is found by the end of the start.
+  // A hang before the ranks work is found by the end of the start.
   const double start_by = plan.start_timeout_s + 1.5 + rtt;
   const auto later = [&](double after_s) { return std::max(fault.at_s + after_s, start_by); };
   switch (fault.kind) {
@@ -70,7 +70,7 @@ double noticed_by(const Plan& plan, const Fault& fault) {
   return 0;
 }
 
-// What one says may come through the other: of one of the groups that HostPool makes, it comes
+// The carrier may pass on what the host sends: of one of the groups that HostPool makes, it comes
 // first. Which of those before it do carry it depends on who came up.
 bool may_carry(const Plan& plan, int carrier, int host) {
   const int count = std::min(plan.hosts, plan.tree_width);
@@ -92,7 +92,7 @@ bool is_of(const Plan& plan, const Error& error, int host) {
          (error.rank >= 0 && error.rank < plan.ranks() && plan.host_of(error.rank) == host);
 }
 
-// Of a host that this one may carry.
+// Whether the error is of a host that this one may carry.
 bool is_behind(const Plan& plan, const Error& error, int carrier) {
   for (int host = 0; host < plan.hosts; ++host)
     if (may_carry(plan, carrier, host) && is_of(plan, error, host)) return true;

@@ -89,7 +89,7 @@ int run_all(int argc, char** argv) {
 int main(int argc, char** argv) {
   // As main of the product does: a closed connection is an error, not an end.
   std::signal(SIGPIPE, SIG_IGN);
-  // What was said is there also after a crash, in a file too.
+  // Lines already printed are there also after a crash, in a file too.
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   return collctl::sim::run_all(argc, argv);
 }

@@ -35,7 +35,7 @@ struct Index {
 };
 }  // namespace emulated
 
-// Of the thread that goes on.
+// The indices of the thread that goes on.
 inline emulated::Index threadIdx, blockIdx, blockDim, gridDim;
 
 // Copies from and to memory of the caller's want it aligned, whatever this host's instructions do.

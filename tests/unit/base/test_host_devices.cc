@@ -1,4 +1,4 @@
-// What this host says of its network interfaces.
+// The network interfaces that this host reports.
 #include <algorithm>
 
 #include "base/host_devices.h"

@@ -134,7 +134,7 @@ TEST_CASE("the way to GPU memory: drivers, modules, IOMMU and ACS out of files")
   root.file("sys/kernel/iommu_groups/7/type", "identity\n");
   root.file("sys/kernel/iommu_groups/8/type", "DMA-FQ\n");
   root.link("sys/devices/" + kGpu + "/iommu_group", "../../../../../../kernel/iommu_groups/7");
-  // Of the four bridges those between GPU and NIC redirect: control 0x1d, as the kernel sets it.
+  // The bridges between GPU and NIC, of the four, redirect: control 0x1d, as the kernel sets it.
   root.file("sys/devices/" + kBridge + "/config", config(0x0001));
   root.file("sys/devices/" + kUp + "/config", config(0x0000));
   root.file("sys/devices/" + kUp + "/0000:11:00.0/config", config(0x001d));
@@ -144,7 +144,7 @@ TEST_CASE("the way to GPU memory: drivers, modules, IOMMU and ACS out of files")
   CHECK(facts.iommu == "identity");
   CHECK(facts.acs_known);
   CHECK(facts.redirecting == std::vector<std::string>{"0000:11:00.0", "0000:11:01.0"});
-  // One that translates tells more than one that does not.
+  // One that translates shows more than one that does not.
   root.link("sys/devices/" + kNic + "/iommu_group", "../../../../../../kernel/iommu_groups/8");
   facts = gpu_direct_facts(root.text());
   CHECK(facts.iommu == "DMA-FQ");

@@ -1,4 +1,4 @@
-// What failed connections say: who was reached, who never answered.
+// The errors of failed connections: who was reached, who never answered.
 #include <net/if.h>
 #include <netinet/tcp.h>
 #include <sched.h>

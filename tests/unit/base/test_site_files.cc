@@ -1,5 +1,5 @@
-// Files that set variables for all jobs (base/site_files.h): what they say. Who may write them, and
-// in which order they count: tests/cli/test_site_files.cc.
+// Files that set variables for all jobs (base/site_files.h): their contents. The right to write
+// them, and the order in which they count: tests/cli/test_site_files.cc.
 #include "base/site_files.h"
 #include "tests/catch.h"
 

@@ -1,4 +1,4 @@
-// How waits pass the time, by a clock that is only told.
+// How waits pass the time, by a clock that is only set.
 #include "base/wait_policy.h"
 
 #include "base/clock.h"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kUs = 1'000, kStart = 5'000'000'000;
 
-// What comes at each microsecond of a wait until it would sleep: how many of each.
+// The steps at each microsecond of a wait until it would sleep: how many of each.
 struct Course {
   int64_t spins = 0, yields = 0;
   bool in_order = true;  // spins, then yields
@@ -114,7 +114,7 @@ TEST_CASE("an idle wait sleeps and does not spin again in between") {
     CHECK(c.spins == 0);
     CHECK(c.yields == 4);
   }
-  // What moves is a new wait.
+  // A wait after progress is a new one.
   patience.sleeps();
   patience.moved(kStart + 9'000'000 * kUs);
   CHECK(course(patience, kStart + 9'000'000 * kUs).spins > 0);

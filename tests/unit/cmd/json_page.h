@@ -94,7 +94,7 @@ inline bool type_fits(const std::string& said, const std::string& found) {
 
 inline std::string unknown(const nlohmann::json& document);
 
-// What is wrong with a value, one line each; `seen` gathers the keys.
+// Mistakes in a value, one line each; `seen` gathers the keys.
 inline void compare(const nlohmann::json& value, const std::string& path, const PageKeys& keys,
                     std::set<std::string>& seen, std::set<std::string>& wrong) {
   if (!path.empty()) {

@@ -1,5 +1,5 @@
 // bench_rank from end to end on thread ranks: every collective comes out right in every type and
-// operation, rows and header say what ran, errors come back as errors.
+// operation, rows and header show what ran, errors come back as errors.
 #include <functional>
 #include <set>
 
@@ -173,7 +173,7 @@ TEST_CASE("bench rank: joined ranks with different command lines are told apart"
   all_say(with_task(1, larger, rails),
           format("rank 1 was started with another --message (77, not {}) than rank 0",
                  RailsSpec{}.message_bytes));
-  // What is a rank's own.
+  // These options are a rank's own.
   CHECK(outcome(1, [](BenchSpec& spec) { spec.verbosity = 0, spec.op_timeout_s = 99; }).empty());
 }
 

@@ -33,7 +33,7 @@ struct Options {
   bool channel = false, all_signaled = false;
 };
 
-// What the other end has to know.
+// The address that the other end has to know.
 struct Address {
   uint32_t number, remote_key;
   uint64_t memory;

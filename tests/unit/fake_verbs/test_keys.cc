@@ -8,7 +8,7 @@ using namespace fake_verbs_test;
 
 namespace {
 
-// What one write to this address with this key comes to; a pair that failed stays so.
+// The status of one write to this address with this key; a pair that failed stays so.
 ibv_wc_status write_status(Two& two, uint64_t address, uint32_t key, uint32_t bytes = 8) {
   Address to = two.b.address();
   to.memory = address;

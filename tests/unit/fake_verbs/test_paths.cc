@@ -1,5 +1,5 @@
 // Which packets arrive, and how long a sender tries when they do not: addresses, partitions, packet
-// sizes and numbers, ports and cables. What does not fit is silence, as on a real fabric.
+// sizes and numbers, ports and cables. A misfit is silence, as on a real fabric.
 #include "tests/unit/fake_verbs/side.h"
 
 namespace paths_tests {

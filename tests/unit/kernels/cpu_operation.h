@@ -37,8 +37,8 @@ inline std::string describe(const Case& c, int rank, int nranks) {
          std::to_string(rank) + "/" + std::to_string(nranks);
 }
 
-// What rank r contributes at element i; small whole numbers that every type and every partial
-// result holds exactly.
+// The value that rank r contributes at element i; small whole numbers that every type and every
+// partial result holds exactly.
 inline int contribution(const Case& c, int r, uint64_t i, int n) {
   const bool is_unsigned = number_kind(c.type) == NumberKind::integer && !is_signed_integer(c.type);
   const bool mine = uint64_t(r) == i % uint64_t(n);

@@ -1,4 +1,4 @@
-// What every build knows of the GPU's kernels: the launcher's table, which code a device runs, and
+// The GPU's kernels as every build knows them: the launcher's table, which code a device runs, and
 // how much data an LL128 slot holds.
 #include "kernels/cuda/architectures.h"
 #include "kernels/cuda/launcher/launcher.h"
@@ -66,7 +66,7 @@ TEST_CASE("an LL128 slot holds 120 of each 128 bytes", "[kernels][gpu]") {
   CHECK(slot_data_bytes(256, Protocol::ll128) == 240);
   CHECK(slot_data_bytes(384, Protocol::ll128) == 352);
   CHECK(slot_data_bytes(127, Protocol::ll128) == 0);
-  // Whatever is cut, no slice is longer than its slot.
+  // No slice is longer than its slot, however much is cut.
   for (uint32_t lines = 1; lines < 20; ++lines)
     for (uint64_t n = 1; n < 3000; n += 7) {
       const uint64_t room = slot_data_bytes(lines * 128, Protocol::ll128);

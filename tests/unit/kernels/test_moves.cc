@@ -1,4 +1,4 @@
-// What the host writes down of small operations over fifos (kernels/cuda/moves): the moves
+// The host's list of moves for small operations over fifos (kernels/cuda/moves): the moves
 // themselves are run by the tests of the kernels; here what is taken, and what is left to the
 // verbs' kernel.
 #include <algorithm>
@@ -115,7 +115,7 @@ TEST_CASE("what is not small or of one kind is left to the verbs", "[moves]") {
   CHECK_FALSE(Launch(c, 0, 40).fits());
   CHECK_FALSE(Launch(small(AlgorithmId::tree_split, Collective::all_reduce), 1, 4).fits());
   CHECK_FALSE(Launch(small(AlgorithmId::pairwise, Collective::all_to_all), 0, 4).fits());
-  // Another protocol; nobody says how large slots are; no link was made.
+  // Another protocol; nobody knows how large slots are; no link was made.
   c = ring;
   c.protocol = Protocol::ll128;
   CHECK_FALSE(Launch(c, 0, 2).fits());

@@ -32,7 +32,7 @@ uint32_t deadly_slots(const AlgorithmRow& row, Collective c, int n, uint32_t sli
   if (row.window) return 0;  // no fifos
   if (row.id == AlgorithmId::ring) {
     if (reduces_all(c)) return slices;
-    // Of two ranks nobody forwards: the exchange needs a chunk's room, no slot more.
+    // With two ranks nobody forwards: the exchange needs a chunk's room, no slot more.
     if (c == Collective::all_gather || c == Collective::reduce_scatter)
       return n == 2 ? slices - 1 : slices;
   }

@@ -1,5 +1,4 @@
-// What the recorder writes down, what the interpreter's data does, and where locate finds an
-// element.
+// The recorder's events, what the interpreter's data does, and where locate finds an element.
 #include <string>
 
 #include "kernels/record/expect.h"

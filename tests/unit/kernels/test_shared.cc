@@ -26,8 +26,8 @@ AlgorithmId named(Collective c) {
 
 // --- the text ---
 
-// Elements are told by numbers: rank r's input begins at r x kApart, its output half of that
-// behind, or where its in-place form has it. What an element of the input holds is (rank, place).
+// Elements are known by numbers: rank r's input begins at r x kApart, its output half of that
+// behind, or where its in-place form has it. An element of the input holds (rank, place).
 constexpr uint64_t kApart = 1 << 20;
 using Held = std::vector<std::pair<int, uint64_t>>;  // in the order of ranks
 
@@ -118,7 +118,7 @@ class Trace {
   int epoch_ = 0;
 };
 
-// What element i of rank r's output must hold; nothing where the operation leaves it alone.
+// The required element i of rank r's output; nothing where the operation leaves it alone.
 Held wanted(const Layout& l, int root, int r, uint64_t i) {
   Held sum;
   const uint64_t own = uint64_t(r) * l.count, block = i / l.count, inside = i % l.count;
@@ -288,7 +288,7 @@ TEST_CASE("shared buffers: every collective, type and operation on the CPU", "[s
       for (const Case& c : cases) {
         Operation operation(c, rank, n);
         // The buffers of a case go with it: not before all others are done with them, which is
-        // what the last arrival says.
+        // what the last arrival means.
         if (!run_work(shared(operation.work()), fixture.links(rank), context) ||
             wrong[size_t(rank)].empty())
           wrong[size_t(rank)] += operation.check();

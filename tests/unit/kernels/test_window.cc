@@ -368,7 +368,7 @@ TEST_CASE("pieces take turns within a bank, and stay in it", "[window]") {
           last = at;
           places.insert(at);
         }
-        // What a rank goes through in both banks is its share, unless one piece is more.
+        // A rank goes through its share in both banks, unless one piece is more.
         CHECK((places.size() == 1 || places.size() * bytes <= kPlacesBytes / uint64_t(nranks)));
       }
   CHECK(place_in_bank(32768, 1, 512 << 10, 2) == 32768);

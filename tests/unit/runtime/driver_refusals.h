@@ -14,7 +14,7 @@ struct Ended {
   bool begun = false;  // an operation of this rank had ended
 };
 
-// `own_words`: any of them says that it was the driver.
+// `own_words`: any of them shows that it was the driver.
 inline void check_ended(const std::vector<Ended>& all, const std::vector<std::string>& own_words) {
   const auto words = [&](const Error& e) {
     for (const std::string& word : own_words)
@@ -50,8 +50,7 @@ struct Refusable {
   std::function<void(const std::string& function, int after)> refuse;
   std::function<std::string()> left;  // what is still held; empty: nothing
   std::vector<std::string> words;
-  // Of looks that are repeated until something has happened: these calls have no place of their
-  // own.
+  // Looks that are repeated until something has happened: these calls have no place of their own.
   std::vector<std::string> looks;
 };
 

@@ -1,4 +1,4 @@
-// Jobs of GPU ranks that are to fail, and what their ranks say.
+// Jobs of GPU ranks that are to fail, and what their ranks report.
 #pragma once
 
 #include "tests/unit/runtime/gpu_ranks.h"
@@ -68,7 +68,7 @@ inline int how_many_reduce(int ranks, const std::function<Communicator&(int)>& r
   return well;
 }
 
-// What the ranks say that take part in an all-reduce; those absent wait until they hear of it.
+// The errors of the ranks that take part in an all-reduce; those absent wait until they hear of it.
 inline std::vector<Error> reduce_without(FailingJob& job, int ranks, int absent,
                                          const std::function<void()>& absent_does) {
   std::vector<Error> errors(static_cast<size_t>(ranks));

@@ -64,7 +64,7 @@ struct GpuPlanJob {
     for (const int32_t r : host) list.push_back(bus_ids[size_t(r)]);
     return list;
   }
-  // What the first rank of each host would send; the others send nothing.
+  // The blobs that the first rank of each host would send; the others send nothing.
   std::vector<collctl::Bytes> blobs() const {
     std::vector<collctl::Bytes> list(host_of.size());
     const auto groups = hosts();

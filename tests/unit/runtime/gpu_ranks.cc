@@ -65,7 +65,7 @@ class CountedWaits {
   std::thread thread_;
 };
 
-// As a kernel does: the report of the channel is written once, the others are told.
+// As a kernel does: the report of the channel is written once, the others hear.
 bool run_one(const Work& work, const ChannelLinks& links, const DeviceShared& shared,
              const FlatRange* flat = nullptr) {
   COLL_CHECK_NOTE(scratch_bytes(work) == 0 || work.scratch != nullptr, "the executor's to place");
@@ -103,7 +103,7 @@ void run_launch(const std::vector<Work>& works, const DeviceShared& shared) {
   for (auto& thread : threads) thread.join();
 }
 
-// What a launch brings along in host memory, as it was at the launch.
+// The host memory that a launch brings along, as it was at the launch.
 struct HostCopies {
   std::vector<PairStep> steps;
   std::vector<std::vector<Fifo*>> fifos;  // by work: to send, then to receive
@@ -122,7 +122,7 @@ struct HostCopies {
     }
     steps.assign(launch.host_pairs, launch.host_pairs + count);
   }
-  // It must say what the device's memory says.
+  // It must hold what the device's memory holds.
   void check(const std::vector<Work>& works, const DeviceShared& shared) const {
     const PairStep* step = steps.data();
     for (size_t w = 0; w < works.size(); ++w) {

@@ -14,7 +14,7 @@ bool out_blocks(Collective c) {
   return c == Collective::all_to_all || c == Collective::all_gather || c == Collective::gather;
 }
 
-// What stands at element i of rank r's output afterwards.
+// The value at element i of rank r's output afterwards.
 float expected(const Case& t, int n, int r, uint64_t i) {
   const auto sum = [&](uint64_t at) {
     float total = 0;

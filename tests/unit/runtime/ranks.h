@@ -40,7 +40,7 @@ inline std::vector<int> all_ranks(int n) {
   return ranks;
 }
 
-// What went wrong on the ranks; the first few.
+// The mistakes found on the ranks; the first few.
 class Complaints {
  public:
   void add(const std::string& text) {

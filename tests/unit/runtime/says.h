@@ -1,5 +1,5 @@
-// What tests of ranks say often: a deadline that no good run comes near, and whether an error has
-// these words.
+// Words that tests of ranks use often: a deadline that no good run comes near, and whether an error
+// has these words.
 #pragma once
 #include <string_view>
 

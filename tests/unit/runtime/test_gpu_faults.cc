@@ -126,7 +126,7 @@ TEST_CASE("a GPU that refuses a question while work is under way is lost", "[gpu
   }
 }
 
-// Whoever waited gives memory back next, which kernels that still run would write to.
+// A rank that waited gives memory back next, which kernels that still run would write to.
 TEST_CASE("a wait that the driver refuses once ends when the kernels have ended", "[gpu][faults]") {
   set_up_gpus(2);
   static std::atomic<int> running[2];
@@ -196,7 +196,7 @@ TEST_CASE("a graph that one GPU rank cannot record or launch is told to all", "[
       Stream stream(ranks[r]);
       const Status status = replays(stream);
       if (!status) errors[size_t(r)] = status.error();
-      // Whoever failed still has its communicator: the other is not told by its leaving.
+      // The rank that failed still has its communicator: the other does not hear by its leaving.
       const Deadline told = Deadline::after_seconds(40);
       while (ranks[r].async_error() && !told.passed()) base::sleep_until(Deadline::after_ms(5));
     });

@@ -1,5 +1,5 @@
 // Communicators of GPU ranks: every collective over every transport, windows, streams, groups,
-// graphs. What goes wrong is in test_gpu_faults.cc.
+// graphs. Faults are in test_gpu_faults.cc.
 #include "tests/how_much.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 

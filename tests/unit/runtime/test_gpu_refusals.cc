@@ -1,4 +1,4 @@
-// What the driver refuses once: collectives, messages and graphs by each way; one-sided operations.
+// Calls the driver refuses once: collectives, messages, graphs by each way; one-sided operations.
 #include "base/env.h"
 #include "tests/unit/runtime/driver_refusals.h"
 

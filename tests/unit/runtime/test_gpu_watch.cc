@@ -19,7 +19,7 @@ namespace {
 constexpr double kOpTimeout = 1.6;
 constexpr double kPatience = 2.8;
 
-// What the kernels of a test do before their work; set by each test.
+// Runs before the work of each of a test's kernels; set by each test.
 std::function<void()> before_each;
 template <class Launch>
 int launch_after(const Launch& launch, int (*go_on)(const Launch&)) {
@@ -182,7 +182,7 @@ TEST_CASE("uploads behind a GPU that stands still end with it", "[gpu][watch]") 
   CHECK(fake_cuda::counts().text() == fake_cuda::Counts{}.text());
 }
 
-// What a kernel found is told to the peers while others behind it are still to end.
+// A kernel's finding reaches the peers while others behind it are still to end.
 TEST_CASE("wrong data is told of before the queue has ended", "[gpu][watch]") {
   set_up_gpus(2);
   static Gate gate;
@@ -207,7 +207,7 @@ TEST_CASE("wrong data is told of before the queue has ended", "[gpu][watch]") {
     std::unique_ptr<Stream> streams[2];
     on_all(2, [&](int r) {
       streams[r] = std::make_unique<Stream>(*ranks[size_t(r)]);
-      (void)ranks[size_t(r)]->start(sum_of(data[r]), *streams[r]);  // the communicator says how
+      (void)ranks[size_t(r)]->start(sum_of(data[r]), *streams[r]);  // the communicator reports how
     });
     wait_for_error(*ranks[0], 20);
     const Status heard = ranks[0]->async_error();

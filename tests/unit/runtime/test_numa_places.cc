@@ -33,7 +33,7 @@ struct Place {
   int near = -1, far = -1;  // the GPU's node, and another
 };
 
-// Of GPU 0, when it is the only one; none where the machine has one node or does not tell.
+// GPU 0's, when it is the only one; none where the machine has one node or reports none.
 std::optional<Place> place_of_gpu() {
   auto device = transport::Device::open(0);
   REQUIRE(device);
@@ -59,7 +59,7 @@ std::map<int, size_t> nodes_of(uint8_t* at, uint64_t bytes) {
   return count;
 }
 
-// What the kernel says of each mapping of /dev/shm in this process: pages by node, "N0=17".
+// The kernel's record of each mapping of /dev/shm in this process: pages by node, "N0=17".
 std::vector<std::string> shared_mappings() {
   std::vector<std::string> found;
   std::ifstream in("/proc/self/numa_maps");

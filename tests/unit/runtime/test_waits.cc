@@ -1,4 +1,4 @@
-// What a communicator says of its waits: sums by peer, what it does now, and who came late.
+// A communicator's report of its waits: sums by peer, what it does now, and who came late.
 #include <chrono>
 
 #include "base/wait.h"
@@ -117,7 +117,7 @@ TEST_CASE("the waits of GPU ranks are for the one that comes late", "[waits][gpu
   }
 }
 
-// Its kernel does not say; what ranks have written of it does. Also where more operations follow
+// Its kernel writes nothing; what ranks have written of it does. Also where more operations follow
 // than the driver's queue takes: a launch that waited there would keep whoever looks.
 TEST_CASE("whom a GPU rank in a window waits for is seen from outside", "[waits][gpu]") {
   struct Case {

@@ -1,4 +1,4 @@
-// What jobs over the adapters of tests/fake_verbs have in common.
+// The common parts of jobs over the adapters of tests/fake_verbs.
 #pragma once
 #include "base/env.h"
 #include "tests/fake_verbs/control.h"

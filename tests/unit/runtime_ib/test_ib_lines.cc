@@ -57,7 +57,7 @@ void run_all(Communicator& c, Complaints& complaints,
       }
 }
 
-// What an all-reduce says on each rank.
+// The outcome of an all-reduce on each rank.
 std::vector<std::string> said_by(const GpuJob& job) {
   const Communicators ranks = start_gpu_job(job);
   std::vector<std::string> said(size_t(job.ranks));

@@ -1,5 +1,5 @@
 // One-sided operations by RDMA: what is posted for them, in which order it arrives, and where
-// sockets serve instead. What ends them: test_ib_one_sided_faults.cc.
+// sockets serve instead. Faults that end them: test_ib_one_sided_faults.cc.
 #include <atomic>
 
 #include "base/env.h"
@@ -230,7 +230,7 @@ Status two_windows(OneSidedJob& job, Complaints& wrong) {
       job.ops->why(peer).find(format("window {} of rank {}", windows[0]->number(), peer)) != 0 ||
       job.ops->why(peer).find("register 12582912 bytes") == std::string::npos)
     wrong.add("large window: " + job.ops->path(peer) + ", " + job.ops->why(peer));
-  // What goes one way is there before what is told the other way.
+  // Data that goes one way is there before what is signalled the other way.
   for (int round = 0; round < 10; ++round) {
     const auto a = bytes_of(peer, job.rank(), round, 0, 4000);
     COLL_TRY(job.ops->put({job.window, peer, 0}, a.data(), 64, soon()));

@@ -126,7 +126,7 @@ std::string machine_file() {
 TEST_CASE("whether adapters reach GPU memory follows from the path and the knobs", "[ib]") {
   struct Run {
     const char *level, *read;
-    // What a sender and a receiver have: GDRDMA, else why not.
+    // The way of a sender's and a receiver's data: GDRDMA, else why not.
     const char *sends, *receives;
   };
   const char* const kFar =

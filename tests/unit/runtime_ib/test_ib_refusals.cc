@@ -1,5 +1,5 @@
-// What libibverbs or the GPUs' driver refuse once, in jobs over NET/IB: collectives and one-sided
-// operations, of CPU ranks and of GPU ranks.
+// Calls that libibverbs or the GPUs' driver refuse once, in jobs over NET/IB: collectives and
+// one-sided operations, of CPU ranks and of GPU ranks.
 #include <cerrno>
 
 #include "tests/unit/runtime/driver_refusals.h"

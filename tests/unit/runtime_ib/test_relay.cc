@@ -97,7 +97,7 @@ TEST_CASE("ranks as processes relay for each other", "[ib][relay]") {
 }
 
 TEST_CASE("a relay that is idle is woken", "[ib][relay]") {
-  // Of a broadcast rank 0, the root, is done long before rank 1 has something for it to send.
+  // In a broadcast rank 0, the root, is done long before rank 1 has something for it to send.
   const Adapters fabric("fake_0:ib:dmabuf");
   const Machine machine;
   set_up_gpus(kRanks);
@@ -143,7 +143,7 @@ TEST_CASE("without a relay the data goes its own way, and the reason is told", "
 }
 
 TEST_CASE("a relay that dies is lost, and named", "[ib][relay][faults]") {
-  // What a killed process held is not given back.
+  // Objects that a killed process held are not given back.
   REQUIRE(fake_verbs::set_up({.devices = "fake_0:ib:dmabuf"}) == "");
   fake_verbs::clear_faults();  // makes the world that the processes share
   const Machine machine;

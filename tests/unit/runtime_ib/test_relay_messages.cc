@@ -247,7 +247,7 @@ namespace {
 // of it. `before`: before that link is made.
 enum class Harm : uint8_t { killed, stopped };
 std::string with_harm(Harm harm, bool before) {
-  // What a killed process held is not given back.
+  // Objects that a killed process held are not given back.
   REQUIRE(fake_verbs::set_up({.devices = "fake_0:ib:dmabuf,fake_1:ib:dmabuf"}) == "");
   fake_verbs::clear_faults();  // makes the world that the processes share
   const Machine machine(Adapter::beside_each);

@@ -1,5 +1,5 @@
-// Real machines, from their topology files: two of each, with all their GPUs and adapters. What the
-// plan says of network devices and relays, the links of the ranks have, and the adapters carry.
+// Real machines, from their topology files: two of each, with all their GPUs and adapters. The
+// plan's network devices and relays are those of the ranks' links, and the adapters carry the data.
 #include <unistd.h>
 
 #include <optional>
@@ -20,7 +20,7 @@ using namespace collctl::runtime::testing;
 
 namespace {
 
-// What a test's machine has of a file.
+// The devices that a test's machine has of a file.
 struct Devices {
   std::vector<std::string> nets;
   int sm = 0;

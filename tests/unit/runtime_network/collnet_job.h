@@ -21,7 +21,7 @@ inline std::string plugin_path(const std::string& name) {
   return format("{}/libnccl-net-{}.so", test::fake_plugins(), name);
 }
 
-// Of each version of the interface.
+// One plugin for each version of the interface.
 inline std::vector<std::string> reducing_plugins() {
   std::vector<std::string> names;
   for (const auto& version : transport::net_plugin_versions())
@@ -47,7 +47,7 @@ struct Plugin {
   explicit Plugin(const std::string& name)
       : path(plugin_path(name)), library("COLLCTL_NET_PLUGIN", path), before(counts_of(path)) {}
   ~Plugin() {
-    // What a rank left behind when it aborted is closed by a thread of its own.
+    // Connections that a rank left behind when it aborted are closed by a thread of its own.
     const Deadline deadline = Deadline::after_seconds(10);
     while (held() != held_before && !deadline.passed()) base::sleep_until(Deadline::after_ms(5));
     CHECK(held() == held_before);

@@ -1,5 +1,5 @@
 // The CollNet algorithm over the plugins of tests/fake_plugins, whose network reduces in a process
-// beside the ranks: right sums. What is expected is added up here, element by element.
+// beside the ranks: right sums. The expected sums are added up here, element by element.
 #include "tests/how_much.h"
 #include "tests/unit/runtime_network/collnet_job.h"
 

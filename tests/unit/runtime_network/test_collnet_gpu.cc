@@ -107,7 +107,7 @@ TEST_CASE("collnet: those heads have links that the plan has", "[collnet][gpu]")
 
 namespace {
 
-// What the ranks say when one of them does not come to the second operation.
+// The ranks' errors when one of them does not come to the second operation.
 std::string said_without(int still) {
   GpuJob job = collnet_gpus({0, 0, 1});
   job.options.op_timeout_s = 3;

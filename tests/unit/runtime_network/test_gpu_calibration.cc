@@ -73,7 +73,7 @@ const kernels::cuda::Launcher& timed_launcher() {
   return timed;
 }
 
-// What an all-reduce of so many floats is expected to take, the same on all ranks.
+// The time that an all-reduce of so many floats is expected to take, the same on all ranks.
 double expected_us(int ranks, uint64_t count, bool recalibrate = false) {
   std::vector<double> us(size_t(ranks), 0);
   GpuJob job = job_of(ranks);

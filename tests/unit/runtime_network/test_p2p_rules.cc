@@ -54,7 +54,7 @@ TEST_CASE("the topology's rules for P2P bind links and windows", "[gpu]") {
               complaints.add(format("a team of {}", c.windows().team().size()));
           }) == "");
   }
-  // Who names a transport has it.
+  // A user who names a transport has it.
   set_up_gpus(2);
   CHECK(with_gpu_ranks(job_of(2, "p2p"), [&](Communicator& c, Complaints& complaints) {
           for (const LinkInfo& link : c.links())

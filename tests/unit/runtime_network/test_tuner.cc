@@ -76,7 +76,7 @@ Outcome run_one(uint64_t count, const CommOptions& options = {}) {
   return outcome;
 }
 
-// What a job says whose named tuner does this.
+// The error of a job whose named tuner does this.
 std::string failure_of(const char* name, const char* value, const CommOptions& options = {}) {
   const Variable library("COLLCTL_TUNER_PLUGIN", tuner_path("fake5"));
   const Variable what(name, value);
@@ -249,7 +249,7 @@ TEST_CASE("what a named tuner wants and cannot have is an error that says so") {
   CHECK(has(failure_of("FAKE_TUNER_NONSENSE", "nan"), "the time of Ring/LL is no number"));
   CHECK(has(failure_of("FAKE_TUNER_NONSENSE", "nothing", with_algo("ring")),
             "it leaves nothing to choose from"));
-  // Of all, our own algorithms are left.
+  // With no algorithm asked for, our own are left.
   CHECK(failure_of("FAKE_TUNER_NONSENSE", "nothing") == "");
 }
 

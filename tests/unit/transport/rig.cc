@@ -290,7 +290,7 @@ void Rig::close(Deadline deadline) {
 }
 
 // A plugin's ends part as those of a communicator do, else it keeps what it may still write to.
-// What a test has left lying in the slots is nobody's.
+// Data that a test has left lying in the slots is nobody's.
 Rig::~Rig() {
   if (!plugin || closed || sender.has_error() || receiver.has_error()) return;
   const Deadline deadline = Deadline::after_ms(300);  // data that nobody has taken stays

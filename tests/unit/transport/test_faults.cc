@@ -1,4 +1,4 @@
-// What goes wrong between two ends: peers that die, strangers, liars, a full /dev/shm.
+// Faults between two ends: peers that die, strangers, liars, a full /dev/shm.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>

@@ -53,7 +53,7 @@ struct Pair {
     INFO((moved ? "" : moved.error().chain()));
     REQUIRE(moved);
   }
-  // What has come by now, each message once and in order; without freeing the slots.
+  // Takes the messages that have come by now, each once and in order; without freeing the slots.
   void read() {
     Fifo& fifo = *in->fifo(Protocol::simple);
     for (const uint64_t end = load64(fifo.tail); arrived < end; ++arrived) {
@@ -73,7 +73,7 @@ struct Pair {
       look(*out);
     }
   }
-  // The sender has said something over the TCP connection, the last of a link's descriptors.
+  // The sender has sent something over the TCP connection, the last of a link's descriptors.
   bool told() {
     std::vector<pollfd> fds;
     in->add_interest(fds);

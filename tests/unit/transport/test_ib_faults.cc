@@ -1,6 +1,6 @@
 // The fault matrix of NET/IB: each fault of the fabric (tests/fake_verbs/control.h) in each phase
 // of a connection. After it either every message has arrived right, or the end that was hit names
-// the cause, the peer and the port, in time. What is expected follows from the rules of reliable
+// the cause, the peer and the port, in time. The expected end follows from the rules of reliable
 // connections: what the sender sends again until its retries are over does no harm; what outlives
 // them, and what a key forbids, ends the connection at the requester with the status that the
 // specification gives.
@@ -58,7 +58,7 @@ bool has(const std::optional<Error>& error, const std::string& text) {
   return error && error->chain().find(text) != std::string::npos;
 }
 
-// The end that made the request says what became of it: status, peer, port. `both_use_it`: what
+// The end that made the request reports what became of it: status, peer, port. `both_use_it`: what
 // failed serves the other end's requests as well; the first to be refused says so, and to the other
 // the connection has failed.
 void check_failed(const IbOutcome& out, Phase phase, const std::string& status,
@@ -158,7 +158,7 @@ TEST_CASE("IB faults: every status of a completion has its number and a hint") {
 }
 
 TEST_CASE("IB faults: one wrong byte on the wire is one wrong byte in the slot") {
-  // What a real wire catches by its checksums; here, that nothing else repairs or multiplies it.
+  // A real wire catches this by its checksums; here, that nothing else repairs or multiplies it.
   Rig rig(ib_fabric());
   int number = -1;
   const IbOutcome out = run(rig, [&] {

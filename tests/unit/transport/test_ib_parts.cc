@@ -189,7 +189,7 @@ TEST_CASE("a blob arrives as it was sent, and damaged ones are refused") {
   Bytes longer = bytes;
   longer.push_back(0);
   CHECK_FALSE(decoded<IbBlob>(longer));
-  // What cannot be: no lane, a lane of a port that is not there, an MTU of 8192, a QP of 25 bits.
+  // Impossible blobs: no lane, a lane of a port that is not there, an MTU of 8192, a QP of 25 bits.
   const auto refuse = [](IbBlob wrong) {
     const auto result = decoded<IbBlob>(encoded(wrong));
     REQUIRE_FALSE(result);

@@ -1,4 +1,4 @@
-// What NET/IB asks of its adapters: which requests, of which bytes, on how many ports and channels
+// NET/IB's requests to its adapters: which requests, of which bytes, on how many ports and channels
 // at once, and within which limits. Read from the fabric's log of posts (tests/fake_verbs).
 #ifdef COLLCTL_HAVE_FABRIC
 #include <algorithm>

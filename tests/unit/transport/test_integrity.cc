@@ -23,7 +23,7 @@ size_t wire_bytes(size_t body) {
   return kHeadBytes + body + (body + transport::kLanePart - 1) / transport::kLanePart * kTagBytes;
 }
 
-// What a connection through it carries it keeps while it is told to hold.
+// A connection through it whose data it keeps while it is told to hold.
 class Relay {
  public:
   enum Way { there, back };  // from the connector, and to it
@@ -155,7 +155,7 @@ struct Watched {
     pattern(data, bytes, sent++);
     REQUIRE(put(*rig.out(Protocol::simple), data, soon()));
   }
-  // Of messages that the consumer may see.
+  // The number of messages that the consumer may see.
   uint64_t handed_on() { return load64(rig.in(Protocol::simple)->tail); }
 
   void check_error(Side& side, const char* from, const char* to, const char* what) {

@@ -1,5 +1,5 @@
-// What a GPU's kernel leaves in a fifo of LL for the network comes without a fence: tail, record
-// and lines in any order. Nothing goes out before all of it is there, and then just that.
+// The slots that a GPU's kernel leaves in a fifo of LL for the network come without a fence: tail,
+// record and lines in any order. Nothing goes out before all of it is there, and then just that.
 #include <algorithm>
 #include <array>
 

@@ -26,7 +26,7 @@ void pass_one(Rig& rig, uint32_t bytes) {
   CHECK(got == data);
 }
 
-// What a link says when the plugin's call fails; empty when it works.
+// The error of a link when the plugin's call fails; empty when it works.
 std::string failure_of(const std::string& plugin, const char* call, const char* nonsense = "",
                        Deadline deadline = soon()) {
   const base::ScopedVariable fail("FAKE_PLUGIN_FAIL", call);
@@ -163,7 +163,7 @@ TEST_CASE("answers of a plugin that make no sense are refused") {
     CHECK(has(of("devices"), "it has 1048576 devices; expected 1 to 256"));
     CHECK(has(of("no-devices"), "it has 0 devices"));
     CHECK(has(of("no-host"), "wire0 does not support host memory"));
-    // Older plugins do not say how much they send.
+    // Older plugins do not report how much they send.
     const bool says = plugin == "fake9" || plugin.size() == 6;
     if (says) CHECK(has(of("no-bytes"), "wire0 sends at most 0 bytes at once"));
     CHECK(has(of("null-listener"), "listen returned nothing to accept from"));
@@ -280,7 +280,7 @@ TEST_CASE("a plugin whose own GPU code puts together what arrives gets host memo
   }
 }
 
-// What an older version's int does not hold is not cut off.
+// A size that an older version's int does not hold is not cut off.
 TEST_CASE("sizes that a version of the interface cannot say are refused") {
   using namespace transport;
   for (const auto& version : net_plugin_versions()) {

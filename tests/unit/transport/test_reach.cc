@@ -1,4 +1,4 @@
-// Who reaches whom: pure, symmetric, and the reason names the rule and its inputs.
+// Reach between ranks: pure, symmetric, and the reason names the rule and its inputs.
 #include <arpa/inet.h>
 
 #include "tests/catch.h"

@@ -33,7 +33,7 @@ struct Ends {
     peer = base::Fd(fds[0]);
     lane = std::make_unique<SocketLane>(0, base::Fd(fds[1]), owner, 8);
   }
-  // Of the message: its header and so much of its body.
+  // Sends part of the message: its header and so much of its body.
   void say(const WireHeader& header, size_t body) {
     Bytes wire(sizeof header + body, 7);
     std::memcpy(wire.data(), &header, sizeof header);

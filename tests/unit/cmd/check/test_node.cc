@@ -1,4 +1,4 @@
-// What a run on one host says of it, from the reports that such runs have written.
+// A run's findings about its one host, from the reports that such runs have written.
 #include "base/format.h"
 #include "cmd/check/node.h"
 #include "cmd/memory_test/memory_test.h"

@@ -1,4 +1,4 @@
-// What a check says of what its suites found: tables, JSON, the line for monitoring.
+// A check's report of what its suites found: tables, JSON, the line for monitoring.
 #include <nlohmann/json.hpp>
 
 #include "base/format.h"
@@ -301,7 +301,7 @@ TEST_CASE("rounds of a soak as one report", "[check]") {
   CHECK(text.find("in 2 of 5 rounds, first at 2027-01-15T08:00:04Z: node02 is slow") !=
         std::string::npos);
   CHECK(text.find("ended by SIGINT after 45 s of 2 min") != std::string::npos);
-  // What the last round could not finish is not held against anybody.
+  // A test that the last round could not finish is not held against anybody.
   CHECK(text.find("ended by a signal") == std::string::npos);
   CHECK(whole.culprits[0].evidence == "in 2 of 5 rounds: slow");
   // Nothing failed until the signal: 8.

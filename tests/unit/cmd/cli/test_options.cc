@@ -137,7 +137,7 @@ TEST_CASE("options of other tools get ours, to paste", "[cmd]") {
   CHECK(usage_error("topo -m") == "topo: unknown option -m; nvidia-smi's -m is --matrix here");
   CHECK(usage_error("all_reduce_perf -g 8") ==
         "unknown command 'all_reduce_perf'; did you mean allreduce?");
-  // What has an equal works.
+  // An option that has an equal works.
   CHECK(good("run -hostfile h -oversubscribe allreduce").text("hostfile") == "h");
   // A row of the table must name options that are there.
   for (const char* command : {"run", "allreduce", "doctor", "topo", "plan"})

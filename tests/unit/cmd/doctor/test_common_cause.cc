@@ -1,4 +1,4 @@
-// What the launcher lacks, and what most hosts show alike, is no host's fault.
+// A lack of the launcher, and a fault that most hosts show alike, is no host's fault.
 #include "cmd/doctor/common_cause.h"
 #include "launcher/ssh/causes.h"
 #include "tests/catch.h"
@@ -42,7 +42,7 @@ TEST_CASE("one reason for most hosts is told once, for few of them it is theirs"
   REQUIRE(found.size() == 1);
   CHECK(found[0].of.size() == 5);
   CHECK(found[0].evidence.rfind("its login is refused by a, b, c, d, e, 5 of 6 hosts", 0) == 0);
-  // Of two hosts nobody can say.
+  // With two hosts nobody can tell.
   CHECK(common_causes({unconnected("a", ECONNREFUSED), unconnected("b", ECONNREFUSED)}, 2).empty());
 }
 

@@ -55,7 +55,7 @@ TEST_CASE("the odd one out is found", "[doctor]") {
     f.rdma = {{"mlx5_0", 1, "ACTIVE", "400 Gb/sec", "InfiniBand"}};
   });
   CHECK(failures(diagnosis) == Names{"rdma n2"});
-  // Two against two: nobody is the odd one, so all are told.
+  // Two against two: nobody is the odd one, so all are named.
   Survey survey = healthy(4);
   survey.hosts[0].facts->nvidia.driver = survey.hosts[1].facts->nvidia.driver = "535";
   survey.hosts[2].facts->nvidia.driver = survey.hosts[3].facts->nvidia.driver = "550";
@@ -183,7 +183,7 @@ TEST_CASE("a host that cannot be asked is a failure of its own", "[doctor]") {
   CHECK(diagnosis.culprits[0].name == "n1");
   const std::string text = text_of(survey, diagnosis);
   CHECK(text.find("collctl doctor: 3 hosts, 1 could not be asked\n") == 0);
-  // Told once, as who is at fault.
+  // Named once, as who is at fault.
   CHECK(text.find("at fault:\n  host n1: connection refused\n    -> start sshd there\n") !=
         std::string::npos);
   CHECK(text.find("failed:") == std::string::npos);
@@ -246,13 +246,13 @@ TEST_CASE("failed pairs blame a host or a link", "[doctor]") {
   CHECK(text_of(survey, diagnosis)
             .find("at fault:\n  host n3: 6 of 6 tests of the network with it failed\n") !=
         std::string::npos);
-  // Of two hosts nobody can say which one it is.
+  // With two hosts nobody can tell which one it is.
   survey = healthy(2);
   fail(0, 1, ReachEnd::timeout);
   fail(1, 0, ReachEnd::timeout);
   for (const Culprit& culprit : diagnose_hosts(survey).culprits)
     CHECK(culprit.kind == SubjectKind::link);
-  // Of routed ways one that works is enough.
+  // One routed way that works is enough.
   survey = healthy(2);
   survey.pairs[0].shared = false;
   survey.pairs.push_back(

@@ -54,7 +54,7 @@ TEST_CASE("doctor: GIDs of active ports, and the way into the GPUs' memory", "[d
       CHECK(check.measured == "3 RoCE v2 ::ffff:10.0.0.7");
     }
   CHECK(gids == 2);
-  // What travels between hosts keeps it all.
+  // The facts that travel between hosts keep it all.
   const auto back = launcher::facts_from_json(launcher::facts_to_json(*survey.hosts[0].facts));
   REQUIRE(back);
   CHECK(back->rdma_devices == survey.hosts[0].facts->rdma_devices);
@@ -70,7 +70,7 @@ TEST_CASE("doctor: GIDs of active ports, and the way into the GPUs' memory", "[d
   CHECK(text.find("mlx5_0 port 1 has no GID of RoCE v2") != std::string::npos);
   CHECK(text.find("-> modprobe nvidia_peermem") != std::string::npos);
   CHECK(odd_ones(bad).count("firmware n1") + odd_ones(bad).count("firmware n0") > 0);
-  // What redirects is odd, with its remedy, and no failure.
+  // A bridge that redirects is odd, with its remedy, and no failure.
   survey.hosts[1].facts->gpu_direct.open_driver = true;
   survey.hosts[1].facts->gpu_direct.redirecting = {"0000:11:00.0"};
   const Diagnosis redirected = diagnose_hosts(survey);
@@ -103,7 +103,7 @@ TEST_CASE("doctor: only NICs that jobs may use are looked at", "[doctor]") {
   const Diagnosis good = diagnose_hosts(chosen);
   CHECK(failures(good).empty());
   CHECK(text_of(chosen, good).find("1 of 2 RDMA ports (IB_HCA==mlx5_0:1)") != std::string::npos);
-  // None of a host is among them; to exclude all is said, and no failure.
+  // None of a host is among them; to exclude all is reported, and no failure.
   Survey none = survey;
   none.choice.rdma = "mlx4_0";
   keep_chosen(none.hosts[1], none.choice);

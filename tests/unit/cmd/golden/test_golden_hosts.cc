@@ -1,4 +1,4 @@
-// What the commands about hosts print and write of fixed records, beside tests/golden.
+// The output and files of the commands about hosts for fixed records, beside tests/golden.
 #include "base/format.h"
 #include "cmd/burn/burn.h"
 #include "cmd/check/check.h"

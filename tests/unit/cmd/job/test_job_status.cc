@@ -1,4 +1,4 @@
-// Who waits for whom in a running job, and the door where a job is asked.
+// Waits among the ranks of a running job, and the door where a job is asked.
 #include "cmd/job/job_status.h"
 
 #include <sys/stat.h>
@@ -52,7 +52,7 @@ TEST_CASE("Whoever is waited for and waits for nobody is named", "[job][status]"
   CHECK(awaited_text(job, 1) ==
         "ranks 0-2 wait 2.5 s for rank 3 (host a, pid 103), which is stopped (state T)");
   CHECK(awaited_text(job, 3).empty());
-  // What a stopped rank waited for when it was stopped says nothing.
+  // The wait of a stopped rank when it was stopped means nothing.
   job.ranks[3] = waiting(3, 2, 9);
   job.ranks[3].state = "T";
   CHECK(awaited(job).at(0).rank == 3);

@@ -24,7 +24,7 @@ launcher::Event line_of(int rank, const std::string& text) {
   return event;
 }
 
-// What a rank's log says about strangers, as it says it.
+// The lines of a rank's log about strangers, as it writes them.
 std::vector<std::string> knocks(int count) {
   char name[] = "/tmp/collctl-words-XXXXXX";
   const base::Fd file(::mkstemp(name));

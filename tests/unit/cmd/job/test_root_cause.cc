@@ -397,7 +397,7 @@ TEST_CASE("root cause: hosts that are called alike stay apart", "[job]") {
   CHECK(rank_list(ranks, {0, 2}) == "ranks 0 (host localhost), 2 (host localhost)");
 }
 
-// What rank 3 sends to rank 4 is dropped. All wait in a ring, rank 3 too, and all but one have only
+// Data from rank 3 to rank 4 is dropped. All wait in a ring, rank 3 too, and all but one have only
 // heard of the first whose time was up.
 TEST_CASE("a way over which nothing passes any more explains all waits") {
   const std::string way = base::cannot_reach("rank 3 (host b1)", "rank 4 (host b0)", 4.23).message;

@@ -1,4 +1,4 @@
-// What a start notes of its hosts, and what it hands on to them.
+// The notes that a start makes of its hosts, and what it hands on to them.
 #include "cmd/job/start.h"
 
 #include <algorithm>

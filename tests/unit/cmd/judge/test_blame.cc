@@ -222,7 +222,7 @@ TEST_CASE("simulated clusters: precision, recall, rounds", "[blame]") {
                      << score.recall() << ", rounds "
                      << static_cast<double>(score.rounds) / score.runs << " (plan "
                      << pair_rounds(hosts).size() << ")");
-      // Of five hosts each has four partners: one that is bad half the time looks like one bad link
+      // Each of five hosts has four partners: one that is bad half the time looks like one bad link
       // now and then, however often that pair is measured again.
       const bool hard = kind.sometimes < 1 && hosts == 5;
       CHECK(score.precision() >= (hard ? 0.9 : 1.0));

@@ -1,4 +1,4 @@
-// Who is blamed for trials between ends that failed.
+// The blame for trials between ends that failed.
 #include "cmd/judge/verdict.h"
 
 #include "base/format.h"
@@ -11,7 +11,7 @@ using namespace collctl::cmd;
 
 namespace {
 
-// All ordered pairs of `n` ends; `fails` says which fail.
+// All ordered pairs of `n` ends; `fails` has which fail.
 template <class Fails>
 std::vector<Culprit> blamed(size_t n, Fails fails) {
   std::vector<Host> ends;

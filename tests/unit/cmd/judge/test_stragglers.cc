@@ -1,4 +1,4 @@
-// Who was late, from how ranks' time went: a rank, a host, a link, nobody.
+// The late one, from how ranks' time went: a rank, a host, a link, nobody.
 #include "cmd/judge/stragglers.h"
 
 #include "base/format.h"
@@ -81,7 +81,7 @@ TEST_CASE("Nobody late and one link slow: the link; two of one host: its network
   late = stragglers(ring({0.1, 0.8, 0.9, 0.11, 0.1}));
   REQUIRE(late.size() == 1);
   CHECK(straggler_name(late[0]) == "host n2");
-  // Of two links nobody knows which is the usual one.
+  // With two links nobody knows which is the usual one.
   CHECK(stragglers(ring({0.1, 0.9})).empty());
 }
 

@@ -228,7 +228,7 @@ TEST_CASE("beside NCCL: both sides' start and memory, watched alike", "[gpu]") {
   CHECK(closing.other == "nccl 2.28.9");
   CHECK(closing.other_variant == "default");
   // The fake takes buffers when it is made and code in the first collective; at its end only
-  // buffers come back. What the bench allocates for itself lies between and does not count.
+  // buffers come back. The bench's own allocations lie between and do not count.
   CHECK(closing.other_cost.taken_bytes == kBuffers + kCode);
   CHECK(closing.other_cost.buffer_bytes == kBuffers);
   CHECK(closing.other_cost.seconds >= 0.3);

@@ -1,4 +1,4 @@
-// What the GPUs' driver or the installed NCCL refuse once, in a measurement beside NCCL.
+// Calls that the GPUs' driver or the installed NCCL refuse once, in a measurement beside NCCL.
 #include "tests/fake_drivers/nccl_control.h"
 #include "tests/unit/cmd/measure/gpu_bench.h"
 #include "tests/unit/runtime/driver_refusals.h"

@@ -211,7 +211,7 @@ TEST_CASE("wrong data in one group: its faults in the job's numbers", "[split][b
   spec.in_place = InPlace::out_of_place;
   spec.algorithms = {"ring"};
   spec.protocols = {"simple"};
-  // Of seven ranks 0, 2, 4, 6 are a group; its rank 3 is 6, and no other group has a rank 3.
+  // Ranks 0, 2, 4, 6 of seven are a group; its rank 3 is 6, and no other group has a rank 3.
   ::setenv("COLLCTL_FAULT", "missing:rank=3:channel=0:step=0", 1);
   const BenchOutcome outcome = run_bench(spec, 7);
   ::unsetenv("COLLCTL_FAULT");

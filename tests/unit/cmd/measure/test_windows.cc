@@ -1,5 +1,5 @@
 // --window: the measurement's buffers in registered windows. Ranks as threads: results are right
-// whichever way they take, rows and header say which it was, and all is given back, also after
+// whichever way they take, rows and header name which it was, and all is given back, also after
 // errors.
 #include <set>
 
@@ -32,7 +32,7 @@ bool nothing_allocated() {
   return usage.segments == 0;
 }
 
-// What goes from buffer to buffer when it is asked for: collectives that move something, but
+// Collectives that go from buffer to buffer when it is asked for: those that move something, but
 // neither messages nor barriers.
 bool goes_direct(Collective collective) {
   return collective != Collective::send_recv && collective != Collective::barrier;
@@ -48,7 +48,7 @@ TEST_CASE("bench in windows: every collective direct, odd sizes, off a page", "[
       spec.types = {DataType::int8, DataType::float64};
       spec.ops = {RedOp::avg};
       spec.roots = {n - 1};
-      // Over windows whatever the model says; a barrier and messages have other ways.
+      // Over windows whatever the model prefers; a barrier and messages have other ways.
       if (goes_direct(collective))
         spec.algorithms = {collective == Collective::all_reduce ? "two-shot" : "one-shot"};
       spec.misalign = c % 2 == 0 ? 8 : 24;
@@ -190,7 +190,7 @@ TEST_CASE("soak in windows and beside them", "[bench_window]") {
     const BenchOutcome outcome = run_bench(spec, n);
     INFO(n << " ranks: " << outcome.first_error());
     CHECK(outcome.errors.empty());
-    // Of four pairs of buffers three lie in windows.
+    // Three of four pairs of buffers lie in windows.
     const auto& windows = outcome.sink.headers.at(0).windows;
     REQUIRE(windows);
     // Outputs hold what the rank with most gets of an alltoallv, in whole pages.

@@ -1,4 +1,4 @@
-// What a plan says of patterns of sends and receives, against the messages that they are made of.
+// A plan for patterns of sends and receives, against the messages that they are made of.
 #include "cmd/plan/pattern.h"
 
 #include <cmath>
@@ -31,7 +31,7 @@ CommShape shape_of(int nodes, int ranks_per_node) {
   return runtime::hypothetical_shape(machine, nodes, ranks_per_node, *settings);
 }
 
-// What one exchange of so many floats with a neighbour is planned to take.
+// The planned time of one exchange of so many floats with a neighbour.
 double exchange_us(const CommShape& shape, uint64_t count) {
   char room[2];
   const runtime::Operation send{

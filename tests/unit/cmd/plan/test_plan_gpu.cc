@@ -60,8 +60,8 @@ runtime::Operation operation_of(Collective collective, uint64_t count) {
 
 }  // namespace
 
-// What a communicator does at its start with what hosts say of their GPUs (make_gpu_shape), and
-// then with its memory: one host maps all of it, and its lines come whole.
+// A communicator's start, with the hosts' reports of their GPUs (make_gpu_shape), and then with its
+// memory: one host maps all of it, and its lines come whole.
 TEST_CASE("plan chooses for GPUs what ranks on them choose", "[gpu]") {
   const std::vector<uint64_t> sizes{8, 4096, 256 << 10, 1 << 20, 2 << 20, 64 << 20};
   int compared = 0, windows = 0;

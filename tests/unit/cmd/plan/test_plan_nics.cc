@@ -1,5 +1,5 @@
-// What `plan` says of network devices against what the links of a job get: for every topology file
-// with a network, by the JSON alone on one side, and by the ranks' own shapes on the other.
+// The network devices that `plan` shows against what the links of a job get: for every topology
+// file with a network, by the JSON alone on one side, and by the ranks' own shapes on the other.
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>

@@ -93,11 +93,11 @@ TEST_CASE("plan's table for GPUs: a row for each size, and a reason for each run
         "# why: 8 B: one-shot; 2 us before tree\n"
         "# why: 1 KiB to 1 MiB: tree ll; 1 us before ring; at the end 5 us before ring\n"
         "# why: 1 GiB: ring; 9 us before tree\n");
-  // The same reason at both ends is said once.
+  // The same reason at both ends is shown once.
   plan->rows[2].why = plan->rows[1].why;
   CHECK(plan_text(*plan, 0).find("# why: 1 KiB to 1 MiB: tree ll; 1 us before ring\n") !=
         std::string::npos);
-  // What a file says cannot reach the terminal as more than text.
+  // Words of a file cannot reach the terminal as more than text.
   plan->rows[0].limited_by = "\x1b[31m";
   CHECK(plan_text(*plan, 0).find('\x1b') == std::string::npos);
 }

@@ -35,7 +35,7 @@ RailResult bad(RailEnd end) {
   return {.end = end, .text = "why"};
 }
 
-// Hosts n0, n1, ... with the same NICs, and every way as `cell` says.
+// Hosts n0, n1, ... with the same NICs, and every way as in `cell`.
 RailsReport matrix(const Shape& shape, const Cell& cell) {
   RailsReport report;
   report.message_bytes = 1 << 20;
@@ -100,7 +100,7 @@ TEST_CASE("rails: all ways are good") {
                                 "export COLLCTL_IB_HCA='=mlx5_0,mlx5_1' COLLCTL_IB_GID_INDEX='3'\n"
                                 "export NCCL_IB_HCA='=mlx5_0,mlx5_1' NCCL_IB_GID_INDEX='3'\n") !=
         std::string::npos);
-  RailsFindings odd = v;  // names are what hosts say: none may leave its quotes
+  RailsFindings odd = v;  // names are what hosts send: none may leave its quotes
   odd.recommended = "COLLCTL_SOCKET_IFNAME==e'$(reboot) x COLLCTL_CROSS_NIC";
   CHECK(text_of(report, odd).find("\nexport NCCL_SOCKET_IFNAME='=e'\\''$(reboot)'\n") !=
         std::string::npos);
@@ -181,7 +181,7 @@ TEST_CASE("rails: the recommendation follows from what is good") {
   RailsFindings v = judge_rails(report, 0.7);
   CHECK(v.recommended == "COLLCTL_IB_HCA==mlx5_0,mlx5_1");
   CHECK(v.note.find("leave COLLCTL_IB_GID_INDEX unset") != std::string::npos);
-  // Two ports of one device are told apart; InfiniBand without GIDs names none.
+  // Two ports of one device are two; InfiniBand without GIDs names none.
   report = matrix({.nics = {"mlx5_0:1", "mlx5_0:2"}, .link = "InfiniBand"},
                   [](int, int, const auto&, const auto&) {
                     return RailResult{.end = RailEnd::ok, .GBps = 40};
@@ -196,7 +196,7 @@ TEST_CASE("rails: the recommendation follows from what is good") {
   CHECK(v.note ==
         "no choice of NICs by name connects all hosts well: n0 mlx5_0:1 -> n1 mlx5_0:1 is bad");
   CHECK(code(v) == ErrorCode::failed);
-  // Of interfaces one is used: the fastest that all hosts have.
+  // One of the interfaces is used: the fastest that all hosts have.
   report = matrix({.nics = {"eth0", "eth1"}, .link = "Ethernet"}, [](int, int, const auto& nic,
                                                                      const auto& peer) {
     RailResult cell{.end = RailEnd::ok, .GBps = nic == "eth1" && peer == "eth1" ? 12.0 : 11.0};
@@ -206,7 +206,7 @@ TEST_CASE("rails: the recommendation follows from what is good") {
 }
 
 TEST_CASE("rails: one bad path takes one NIC out of what is recommended", "[rails]") {
-  // Of three NICs on three hosts one path of one direction fails.
+  // With three NICs on three hosts one path of one direction fails.
   auto report = matrix({.hosts = 3, .nics = {"mlx5_0:1", "mlx5_1:1", "mlx5_2:1"}},
                        [](int from, int to, const auto& nic, const auto& peer) {
                          const bool lost =
@@ -272,7 +272,7 @@ TEST_CASE("rails: every path is a finding with what was expected of it, and who 
   CHECK(v.culprits[0].kind == SubjectKind::nic);
   CHECK(v.culprits[0].name == "n1 mlx5_1:1");
   CHECK(v.culprits[0].confidence == 1);
-  // What is no path of a fabric of rails is not tested, and nothing against it.
+  // A path that is none of a fabric of rails is not tested, and nothing against it.
   const auto rails = matrix({}, [](int, int, const auto& nic, const auto& peer) {
     return nic == peer ? good() : bad(RailEnd::silent);
   });

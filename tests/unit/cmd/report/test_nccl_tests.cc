@@ -36,7 +36,7 @@ TEST_CASE("the form of nccl-tests has its header, columns and footer", "[cmd]") 
   large.in_place.wrong = -1;
   const Captured run = nccl_tests({}, {row(8, 12.3, 0.001), large}, header);
   CHECK(run.code == 0);
-  // Of the default spec; -e is 128M on GPUs.
+  // The output for the default spec; -e is 128M on GPUs.
   CHECK(run.out ==
         R"(# nccl-tests version 2.19.6 nccl-headers=0 nccl-library=0 (as written by collctl 0.1.0)
 # Collective test starting: all_reduce_perf

@@ -59,7 +59,7 @@ TEST_CASE("recorded reports of every kind are printed as they were, and end as t
     CHECK(whole.code == code);
     CHECK(whole.text == content((kRecorded / (name + ".txt")).string()));
     CHECK(shown_by_report({"report", "--exit-zero", path}).code == 0);
-    // What was read and is written again says the same.
+    // A report that was read and is written again is the same.
     auto read = read_report(content(path));
     REQUIRE(read);
     auto twice = read_report(bench_json(read->report, read->verdict));

@@ -209,7 +209,7 @@ TEST_CASE("the verdict: a threshold that was missed counts more than one without
   CHECK(verdict.code() == ErrorCode::failed);
 }
 
-// Who judges and who reads a report back share the table of reasons.
+// The judge and the reader of a saved report share the table of reasons.
 TEST_CASE("every reason leads to the same exit code at once and in the saved report", "[cmd]") {
   const auto saved = [](const char* word, ErrorCode code) {
     Finding finding{.name = "check"};

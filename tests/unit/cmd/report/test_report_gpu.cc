@@ -1,4 +1,4 @@
-// What reports say of GPU ranks, and of another library that was measured beside them.
+// Reports about GPU ranks, and about another library that was measured beside them.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// What a run prints and writes, from its first row to its end.
+// A run's output and files, from its first row to its end.
 #include "cmd/report/read.h"
 #include "tests/unit/cmd/report/report_rows.h"
 
@@ -96,7 +96,7 @@ TEST_CASE("a run that broke off says so in every form", "[cmd]") {
   CHECK(early.code == 5);
 }
 
-// Whatever ends the process after a row leaves that row.
+// A row stays whatever ends the process after it.
 TEST_CASE("lines of JSON are there as soon as they are known", "[cmd]") {
   Folder folder;
   OutputOptions output;

@@ -79,7 +79,7 @@ BenchReport stragglers_report() {
   return report_of(spec, run_bench(spec, 3));
 }
 
-// Of the rows of one-shot two are direct: the first has nothing to move.
+// Two of the rows of one-shot are direct: the first has nothing to move.
 BenchReport window_report() {
   BenchSpec spec = small_bench(kernels::Collective::all_gather);
   spec.window = true;
@@ -98,7 +98,7 @@ BenchReport apart_window_report() {
   return report;
 }
 
-// Of a run that went on without a lost rank.
+// The report of a run that went on without a lost rank.
 BenchReport shrunk_report() {
   BenchReport report = cpu_report();
   report.rows.back().ranks = 1;
@@ -107,7 +107,7 @@ BenchReport shrunk_report() {
   return report;
 }
 
-// As a job with a tuner plugin says it, by way of the records that travel.
+// As a job with a tuner plugin reports it, by way of the records that travel.
 BenchReport tuned_report() {
   BenchReport report = cpu_report();
   report.header->tuner = {"Scales", "libnccl-tuner-x.so", 5};
@@ -145,7 +145,7 @@ TEST_CASE("docs/json.md knows every key of real reports", "[gpu][report]") {
   CHECK(problems_of(window_report(), seen) == "");
   CHECK(problems_of(apart_window_report(), seen) == "");
   CHECK(problems_of(tuned_report(), seen) == "");
-  // What only some runs have was among them.
+  // Keys that only some runs have were among them.
   for (const char* key : {"results[].vs.variants[].time_us",
                           "results[].vs_in_place.ratio",
                           "memory.vs.taken_bytes",
@@ -205,7 +205,7 @@ TEST_CASE("a saved report is printed as the run printed it", "[gpu][report]") {
     const auto back = read_report(saved);
     INFO((back ? "" : back.error().chain()));
     REQUIRE(back);
-    // What is derived is derived from rounded figures: round once more before comparing.
+    // Derived figures come from rounded ones: round once more before comparing.
     const auto twice = read_report(bench_json(back->report, back->verdict));
     REQUIRE(twice);
     CHECK(as_text(twice->report, twice->verdict) == as_text(back->report, back->verdict));
@@ -285,7 +285,7 @@ TEST_CASE("reading a report: damage is an error that names a field, never more",
       CHECK(read.error().code == ErrorCode::usage);
       continue;
     }
-    // What is accepted can be printed.
+    // An accepted report can be printed.
     CHECK_FALSE(as_text(read->report, read->verdict).empty());
   }
   CHECK(refused > test::share(test::Sweep::report_damage, 1000));

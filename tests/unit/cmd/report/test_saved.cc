@@ -174,7 +174,7 @@ TEST_CASE("one run against another", "[report]") {
   const Document went = diff(bad, good);
   CHECK(went.judged.exit_code == 0);
   CHECK(has(text_of(went), "no longer failing: node/allreduce node02"));
-  // What was measured in the first only is not tested.
+  // A figure that was measured in the first only is not tested.
   const Document one = diff(good, checked({{"node01"}}));
   CHECK(one.judged.exit_code == 8);
   CHECK(has(text_of(one), " was measured in the first only\n"));
@@ -220,7 +220,7 @@ TEST_CASE("a page: nothing that a host says is markup in it", "[report]") {
   CHECK_FALSE(has(page, "<script"));
   CHECK(has(page, "&lt;script&gt;x&lt;/script&gt;&amp;&#39;{bad=&quot;1&quot;}"));
   CHECK(has(page, "<h2>At fault</h2>"));
-  // Whoever fails stands first among the hosts.
+  // The host that fails stands first among the hosts.
   const size_t hosts = page.find("<h2>Hosts</h2>");
   CHECK(page.find("<td class=\"bad\">FAIL</td>", hosts) < page.find("<td>node01</td>", hosts));
 }

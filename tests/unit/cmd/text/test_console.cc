@@ -1,4 +1,4 @@
-// What others say reaches the terminal as text only.
+// Words of others reach the terminal as text only.
 #include "cmd/text/console.h"
 
 #include <fcntl.h>

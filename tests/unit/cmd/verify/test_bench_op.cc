@@ -1,5 +1,5 @@
-// What is measured: names, and the patterns of sends and receives. Their steps of all ranks are
-// played here on plain vectors and held against what the data check expects.
+// Operations that are measured: names, and the patterns of sends and receives. Their steps of all
+// ranks are played here on plain vectors and held against what the data check expects.
 #include "cmd/verify/bench_op.h"
 
 #include <map>
@@ -21,7 +21,7 @@ using Element = std::pair<int, uint64_t>;  // rank, place in its input
 constexpr Element kPoisoned{-1, 0};
 using Memory = std::vector<Element>;
 
-// What stands in the ranks' outputs after all steps; a message goes when both ends are there.
+// The ranks' outputs after all steps; a message goes when both ends are there.
 std::vector<Memory> played(SendPattern pattern, uint64_t count, int n, bool in_place) {
   std::vector<Memory> inputs(static_cast<size_t>(n)), outputs(static_cast<size_t>(n));
   std::vector<std::vector<PatternStep>> steps;

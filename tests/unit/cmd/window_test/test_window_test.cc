@@ -193,7 +193,7 @@ TEST_CASE("a check is as bad as its worst rank", "[window-test]") {
   CHECK(check.code == ErrorCode::bad_data);
   REQUIRE(culprits.size() == 1);
   CHECK(culprits[0].name == "rank 1 -> rank 0");
-  // What could not be tested weighs less than what failed; what does not apply weighs nothing.
+  // An untested finding weighs less than a failed one; one that does not apply weighs nothing.
   WindowFindings not_tested, foreign;
   not_tested.not_tested("no memory");
   foreign.does_not_apply("one rank");
@@ -329,7 +329,7 @@ TEST_CASE("a job that broke off tells what was found before", "[window-test]") {
   CHECK(json["measured"]["checks"][1]["name"] == "times");
   CHECK(json["measured"]["checks"][1]["status"] == "fail");
   CHECK(json["measured"].count("verdict") == 0);
-  // Who ends it by a signal finds nothing wrong with it.
+  // An end by a signal finds nothing wrong with it.
   add_broken_stage(stopped, "times", Error(ErrorCode::interrupted, "ended by SIGINT"));
   CHECK(stopped.checks[1].status == FindingStatus::not_tested);
   CHECK(judge(stopped, {}, {}).code() == ErrorCode::incomplete);
@@ -433,7 +433,7 @@ TEST_CASE("the whole test where every rank is out of the others' reach", "[windo
   for (const auto& error : outcome.errors) FAIL_CHECK(error);
   REQUIRE(outcome.reports.size() == 12);
   const WindowReport& report = outcome.reports.back();
-  // No collective can work from window to window there: that is said, and is no pass.
+  // No collective can work from window to window there: that is reported, and is no pass.
   for (const Finding& check : report.checks)
     CHECK(check.status ==
           (check.name == "collectives" ? FindingStatus::not_tested : FindingStatus::pass));

@@ -39,7 +39,7 @@ TEST_CASE("PMIx: sizes, places and numbers are those of the header") {
 }
 #endif
 
-// What libpmix itself loses when it finds no engine is not ours to free. Asked for by
+// Memory that libpmix itself loses when it finds no engine is not ours to free. Asked for by
 // LeakSanitizer.
 extern "C" const char* __lsan_default_suppressions();
 extern "C" const char* __lsan_default_suppressions() {

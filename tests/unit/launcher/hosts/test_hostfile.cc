@@ -280,7 +280,7 @@ TEST_CASE("all mistakes of a file are told at once", "[hostfile]") {
   CHECK(two.hint.find("\nh:3:3: expected one of the options slots") != std::string::npos);
   CHECK(two.hint.ends_with("\n2 mistakes in all"));
   CHECK(wrong("a slots=x").hint.find("mistakes") == std::string::npos);
-  // Who takes a group with a mistake makes none.
+  // A line that uses a group with a mistake makes none of its own.
   CHECK(wrong("@g = a b[\n@g slots=2\n@g").hint.find("mistakes") == std::string::npos);
   // As many as a person reads.
   std::string many;

@@ -23,7 +23,7 @@ std::string placed(const std::vector<HostSlots>& hosts, const PlaceOptions& opti
   for (size_t rank = 0; rank < placement->host_of.size(); ++rank) {
     const auto host = size_t(placement->host_of[rank]);
     text += hosts[host].name;
-    // The other two tables say the same.
+    // The other two tables hold the same.
     CHECK(placement->local_rank[rank] == counts[host]);
     CHECK(placement->ranks_of[host][size_t(counts[host]++)] == int(rank));
   }
@@ -142,7 +142,7 @@ TEST_CASE("what ranks can be bound to", "[placement]") {
   CHECK(parse_bind_to("socket").error().code == ErrorCode::usage);
   CHECK(*bind_of("", true) == BindTo::device);
   CHECK(*bind_of("", false) == BindTo::own);
-  CHECK(*parse_bind_to(name_of(BindTo::own)) == BindTo::own);  // what an agent is told
+  CHECK(*parse_bind_to(name_of(BindTo::own)) == BindTo::own);  // what an agent is sent
   CHECK(*bind_of("none", true) == BindTo::none);
   CHECK(*bind_of("device", true) == BindTo::device);
   CHECK(bind_of("device", false).error().code == ErrorCode::unavailable);
@@ -241,7 +241,7 @@ TEST_CASE("the GPUs of a host as its driver shows them", "[placement]") {
   CHECK((found[0].bus_id == "0000:0a:00.0" && found[0].uuid == "GPU-11" && found[0].numa == -1));
   CHECK((found[1].bus_id == "0000:81:00.0" && found[1].uuid == "GPU-22" && found[1].numa == 1));
   // 0000:91:00.0 was not handed in: it has no device file; 0000:b1:00.0 has one, and is not on PCI.
-  // What the driver does not say is open.
+  // A fact that the driver lacks is open.
   CHECK((found[2].bus_id == "0000:a1:00.0" && found[2].uuid.empty() && found[2].numa == -1));
 }
 

@@ -17,7 +17,7 @@ using namespace collctl::launcher::testing;
 
 namespace {
 
-// Of the caller's process, in the folder that guards tidy.
+// A file of the caller's process, in the folder that guards tidy.
 std::string left_file() {
   auto folder = base::known_socket_folder();
   if (!folder.ok()) return "";

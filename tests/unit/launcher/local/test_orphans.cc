@@ -127,7 +127,7 @@ TEST_CASE("the destructor ends everything at once") {
 }
 
 TEST_CASE("signals are forwarded to the groups") {
-  // The rank's child is up when it says so, and hears the signal as well.
+  // The rank's child is up when it reports, and hears the signal as well.
   auto job = LocalJob::start(
       {shell("trap : USR1; sh -c \"trap 'exit 5' USR1; echo 1; while :; do sleep 0.02; done\" & "
              "wait $!; wait $!; exit $?")});
@@ -152,11 +152,11 @@ TEST_CASE("one rank is killed, also a stopped one, and the others stay") {
 }
 
 TEST_CASE("a launcher killed by SIGKILL leaves nothing: ranks, their children, the guard") {
-  // The helper process is the launcher; it tells the pids through a pipe and is killed.
+  // The helper process is the launcher; it sends the pids through a pipe and is killed.
   int fds[2];
   REQUIRE(::pipe2(fds, O_CLOEXEC) == 0);
   base::Fd reading(fds[0]), writing(fds[1]);
-  // What is orphaned comes to this process, so that it can be seen and reaped here.
+  // Orphans come to this process, so that they can be seen and reaped here.
   REQUIRE(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
   const pid_t launcher = ::fork();
   REQUIRE(launcher >= 0);

@@ -1,5 +1,5 @@
 // Hosts that an agent carries: the words between it and its launcher, and an agent that carries two
-// of a kind that says little (test_host_pool.cc).
+// of a kind that sends little (test_host_pool.cc).
 #include "launcher/remote/branch.h"
 
 #include "base/wait.h"
@@ -141,7 +141,7 @@ TEST_CASE("carried agents are greeted for, dismissed and let go one by one") {
   CHECK_FALSE(branch.handle({uint16_t(AgentFrame::below), {1, 0}}));
   CHECK(branch.handle(to_host(AgentFrame::below, 1, AgentFrame::leave)));
   drive(branch, heard, [&] { return count(heard, AgentFrame::phase, HostPhase::left) == 1; });
-  // Who cuts it off need not be told.
+  // The sender of a cut needs no word.
   CHECK(branch.handle(to_host(AgentFrame::cut, 0, {})));
   const size_t before = heard.size();
   const Deadline quiet = Deadline::after_ms(100);

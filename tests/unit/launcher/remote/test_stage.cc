@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A stand-in for the binary: a script that proves itself and says how it was called.
+// A stand-in for the binary: a script that proves itself and prints how it was called.
 constexpr const char* kAgent =
     "#!/bin/sh\n"
     "[ \"$2\" != --verify ] || { [ \"$3\" = 0123456789abcdef ] || { echo other; exit 4; }; exit 0; "
@@ -88,7 +88,7 @@ bool has(const std::string& text, const char* part) {
 
 constexpr uid_t kStranger = 4711;
 
-// An executable script that is not the binary sent, and says so when it runs.
+// An executable script that is not the binary sent, and prints it when it runs.
 fs::path plant(const fs::path& at, mode_t mode = 0755) {
   fs::create_directories(at.parent_path());
   std::ofstream(at) << "#!/bin/sh\n[ \"$2\" != --verify ] || exit 4\necho planted runs\n";
@@ -132,7 +132,7 @@ TEST_CASE("what others could change is neither run nor written") {
   CHECK(has(run(home, at_path(file), packed(kAgent)).out, "runs as __agent"));
 }
 
-// What a launcher's death sends to the script arrives when the folder has just been made.
+// The signal of a launcher's death reaches the script when the folder has just been made.
 TEST_CASE("a launcher that dies meanwhile leaves no folder behind") {
   for (const char* signal : {"PIPE", "HUP", "TERM"}) {
     CAPTURE(signal);
@@ -303,7 +303,7 @@ TEST_CASE("the words of the script become errors with remedies") {
   CHECK(stage_error("").code == ErrorCode::launch);
   CHECK(has(start_error(1, "", "This account is currently not available. ").message, "account"));
   CHECK(has(start_error(127, "", "").hint, "shell"));
-  // Who died is said, not only with which number.
+  // The message names who died, not only the number.
   CHECK(start_error(137, "", "").message ==
         "the agent was killed by signal 9 (SIGKILL) before it had started");
   CHECK(start_error(255, "", "").message ==

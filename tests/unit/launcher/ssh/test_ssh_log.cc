@@ -1,4 +1,4 @@
-// What the system's ssh says, and what a server offers: turned into causes.
+// The messages of the system's ssh, and a server's offers: turned into causes.
 #include <random>
 
 #include "base/shell.h"

@@ -76,7 +76,7 @@ TEST_CASE("a process channel stops reading when nothing is taken, and loses noth
 
 TEST_CASE("a process that has ended with more than is held wakes nobody until that is taken") {
   constexpr size_t kBytes = HostChannel::kMostBuffered + 60'000;
-  // What is not held fits into the pipe, so it ends.
+  // Output that is not held fits into the pipe, so it ends.
   auto c = open({"head", "-c", std::to_string(kBytes), "/dev/zero"});
   int turns = 0;
   CHECK_FALSE(drive(

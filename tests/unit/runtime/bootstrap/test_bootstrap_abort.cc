@@ -11,7 +11,7 @@ using namespace collctl::runtime::testing;
 
 namespace {
 
-// What one rank's watcher was told.
+// The notices that one rank's watcher got.
 struct Seen {
   std::mutex mutex;
   int calls = 0;
@@ -98,7 +98,7 @@ TEST_CASE("a call that an abort ends finds the watcher through with it", "[boots
   std::atomic<int> early{0};
   const auto outcomes = job.run([&](Bootstrap& b) -> Status {
     std::atomic<bool> acted{false};
-    // Whatever does not wait for it is over by then.
+    // Anything that does not wait for it is over by then.
     COLL_TRY(b.start_watch([&acted](const auto&) { acted = test::wait_until_others_sleep(); }));
     COLL_TRY(w.all_joined());
     if (b.rank() == 0) {
@@ -170,7 +170,7 @@ TEST_CASE("a rank that vanishes is a notice that names it", "[bootstrap][abort]"
 }
 
 TEST_CASE("an abort gets round a dead rank", "[bootstrap][abort]") {
-  // Rank 2 dies; whatever comes first, every rank is told once and soon.
+  // Rank 2 dies; whatever comes first, every rank hears once and soon.
   const int n = 8;
   Job job({n});
   Watched w(n);
@@ -244,7 +244,7 @@ TEST_CASE("a rank that aborts tells the others why", "[bootstrap][abort]") {
     REQUIRE_FALSE(s.ok());
     CAPTURE(s.error().chain());
     CHECK(s.error().code == ErrorCode::deadline);
-    // Who was not waiting says what it heard.
+    // A rank that was not waiting reports what it heard.
     CHECK((says(s.error(), format("rank {} waited", r)) || says(s.error(), "rank 1 waited")));
   }
 }

@@ -411,7 +411,7 @@ TEST_CASE("ranks in different calls find out", "[bootstrap]") {
   int found_out = 0;
   for (const Status& s : outcomes) {
     REQUIRE_FALSE(s.ok());
-    // Who is told second may only find the other gone.
+    // The rank that hears second may only find the other gone.
     const bool told = says(s.error(), "gathers blocks of");
     found_out += told;
     if (!told) CHECK(s.error().code == ErrorCode::lost);

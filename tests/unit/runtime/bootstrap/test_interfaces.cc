@@ -175,7 +175,7 @@ TEST_CASE("data goes by what is named, else by what the rules take on purpose", 
   CHECK(used("eth,lo", "10.0.0.9") == "lo");
   CHECK(used("lo", "127.0.0.1") == "lo");
   CHECK(used("", "10.0.0.9") == "eth0");
-  // Of the root nothing is known here: by the first, as the bootstrap.
+  // The root is not known here: by the first, as the bootstrap.
   CHECK(used("", "192.0.2.1") == "eth0");
 }
 

@@ -1,4 +1,4 @@
-// What somebody on the way between two ranks can do to their frames: nothing that is not noticed.
+// Attacks on the frames of two ranks by somebody on the way between them: each is noticed.
 #include <sys/socket.h>
 
 #include "runtime/bootstrap/link.h"

@@ -38,7 +38,7 @@ struct Cache {
   std::optional<base::ScopedVariable> variable;
 };
 
-// What the ranks of a job expect of an operation: alike.
+// The expectation of a job's ranks for an operation: alike.
 std::string expected_by_ranks(bool recalibrate, double& us) {
   CommOptions options;
   options.calibrate = true;

@@ -1,4 +1,4 @@
-// What happens when ranks stop, leave or abort: every rank ends, in time, and says who it was.
+// Ranks that stop, leave or abort: every rank ends, in time, and reports who it was.
 #include "runtime/executor/cpu.h"
 #include "tests/unit/runtime/ranks.h"
 
@@ -10,7 +10,7 @@ using namespace collctl::runtime::testing;
 
 namespace {
 
-// Who is named is right for ranks that begin within this of each other, on whatever machine.
+// The right one is named if ranks begin within this of each other, on whatever machine.
 constexpr double kOpTimeout = 3;
 
 Status reduce_big(Communicator& c, Stream& stream, Communicator::Launch launch) {

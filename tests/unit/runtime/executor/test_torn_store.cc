@@ -64,7 +64,7 @@ int read_lines(void* lines, uint32_t count, uint32_t rounds, uint32_t* torn, con
 
 struct Ranks {
   int count = 3;
-  // What each rank writes with.
+  // The launcher that each rank writes with.
   std::function<kernels::cuda::Launcher(int)> launcher;
   double wait_s = 10;
   bool loses_window = false;  // on all ranks
@@ -73,7 +73,7 @@ struct Ranks {
   std::function<void()> release;
 };
 
-// What the test says on each rank; all memory of the window is zero afterwards, unless it is lost.
+// The test's result on each rank; all memory of the window is zero afterwards, unless it is lost.
 std::vector<std::string> torn_stores_of(const Ranks& ranks) {
   std::vector<kernels::cuda::Launcher> launchers;
   for (int r = 0; r < ranks.count; ++r) launchers.push_back(ranks.launcher(r));
@@ -137,7 +137,7 @@ TEST_CASE("torn lines are told of with both ranks, on every rank", "[gpu][torn_s
     CHECK(text == "512 lines of rank 2 arrived torn at rank 0");
 }
 
-// A reader that heeds neither its deadline nor the word that tells it to abort.
+// A reader that heeds neither its deadline nor the word to abort.
 std::atomic<bool> released{false};
 int read_for_ever(void* lines, uint32_t count, uint32_t rounds, uint32_t* torn,
                   const uint32_t* aborted, int64_t timeout_ns, void* stream) {

@@ -1,4 +1,4 @@
-// Ranks that set out to connect different channels: both are told, and neither waits.
+// Ranks that set out to connect different channels: both hear it, and neither waits.
 #include "runtime/links/wire.h"
 #include "tests/unit/runtime/bootstrap/bootstrap_job.h"
 
@@ -10,8 +10,8 @@ using namespace collctl::runtime::testing;
 
 namespace {
 
-// What each of two ranks comes to that connects its own edges. They share a process and
-// so need nothing but memory.
+// The result of each of two ranks that connects its own edges. They share a process and so need
+// nothing but memory.
 std::vector<Status> connect(const std::vector<std::vector<Edge>>& edges) {
   std::vector<transport::PeerInfo> peers(2);
   for (int rank = 0; rank < 2; ++rank) {
@@ -33,7 +33,7 @@ std::vector<Status> connect(const std::vector<std::vector<Edge>>& edges) {
     options.bootstrap = &bootstrap;
     Wire wire(std::move(options));
     Status connected = wire.connect(edges[size_t(bootstrap.rank())], 1, soon());
-    // What the other may still take stays until both have come to their end, and said goodbye.
+    // Data the other may still take stays until both have come to their end, and said goodbye.
     COLL_TRY(bootstrap.finish(soon()));
     return connected;
   });

@@ -130,7 +130,7 @@ TEST_CASE("misuse is refused in words", "[one_sided]") {
             refused("no window", ops.put({nullptr, peer, 0}, bytes, 1, soon()), "not registered");
             refused("no signal", ops.signal(peer, kSignals), "signal 6");
             refused("no signal", ops.wait(peer, -1, 1, soon()), "signal -1");
-            // What was refused has moved nothing.
+            // The refused put has moved nothing.
             COLL_TRY(ops.barrier(soon()));
             for (int i = 0; i < 100; ++i)
               if (job.data()[i] != 0) wrong.add("a refused put has written");
@@ -210,7 +210,7 @@ TEST_CASE("the network gives nothing of a window that is not shared", "[one_side
   CHECK(said.empty());
 }
 
-// What peers may still write into is not pulled away under the thread that does it for them.
+// Memory that peers may still write into is not pulled away under the thread that does it for them.
 TEST_CASE("memory of a window that is shared stays until it is withdrawn", "[one_sided]") {
   const std::string said = with_ranks(2, over("net"), [](Communicator& c, Complaints& wrong) {
     const int r = c.rank();
@@ -265,7 +265,7 @@ TEST_CASE("a wait for a rank that has closed its windows ends at once", "[one_si
   CHECK(said.empty());
 }
 
-// Rank 1 leaves because of what rank 2 is about to tell everybody, and its goodbye comes first.
+// Rank 1 leaves because of what rank 2 is about to send everybody, and its goodbye comes first.
 TEST_CASE("the reason why a peer has left is the error", "[one_sided]") {
   const Communicators job = start_job(3, over("net"));
   Complaints wrong;

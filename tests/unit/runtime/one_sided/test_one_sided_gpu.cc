@@ -31,14 +31,14 @@ int sockets() {
   return count;
 }
 
-// What one-sided operations have opened, of all ranks; -1: they went wrong.
+// The sockets that one-sided operations have opened, of all ranks; -1: they went wrong.
 int sockets_of_operations(int n) {
   set_up_gpus(n);
   GpuJob job;
   job.ranks = n;
   int before = 0, with = 0;
   const std::string wrong = with_gpu_ranks(job, [&](Communicator& c, Complaints& complaints) {
-    // What the first ones open besides stays: connections of the bootstrap.
+    // The sockets that the first ones open besides stay: connections of the bootstrap.
     auto first = OneSidedJob::start(c, 64);
     if (!first) return complaints.add(first.error().chain());
     complaints.add(c.rank(), exchange(**first, 4, 0, complaints));

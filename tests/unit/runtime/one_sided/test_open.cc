@@ -49,7 +49,7 @@ int open_with_few_files(Communicator& c, int odd, size_t left) {
 
 }  // namespace
 
-// Whoever fails while ranks connect, dialling or dialled, the others do not wait for it.
+// The others do not wait for a rank that fails while ranks connect, dialling or dialled.
 TEST_CASE("descriptors run out while one-sided operations are opened", "[user_window][one_sided]") {
   CommOptions options;
   options.transport = "net";

@@ -161,7 +161,7 @@ TEST_CASE("far cores, crowded sockets and memory make an all-reduce dearer") {
   shape.local.ranks_per_node = 8;
   shape.local.cache_bytes = 1 << 20;
   CHECK(us(big, kernels::Protocol::simple) == Approx(0.1 + 14 * 0.87 + moved / 1e3).epsilon(0.001));
-  // What fits the caches does not go to memory.
+  // Data that fits the caches does not go to memory.
   const double small = 1.75 * (256 << 10);
   CHECK(us(256 << 10, kernels::Protocol::simple) ==
         Approx(0.1 + 14 * 0.87 + small / 4e3).epsilon(0.001));

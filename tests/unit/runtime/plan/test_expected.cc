@@ -1,5 +1,5 @@
-// What an operation should take: the same for a plan that is shown and for one that runs, by the
-// model where the machine is known, limited by the network's rate between hosts.
+// The time that an operation should take: the same for a plan that is shown and for one that runs,
+// by the model where the machine is known, limited by the network's rate between hosts.
 #include <cstring>
 
 #include "runtime/plan/comm_shape.h"
@@ -83,7 +83,7 @@ TEST_CASE("between hosts the narrowest NIC limits, and is named") {
   const double bytes_us = 1.5 * 4 * kCount / 250.0;
   CHECK(slow.us > bytes_us);
   CHECK(slow.us < 1.01 * bytes_us);
-  // What sockets cannot fill limits nothing.
+  // A rate that sockets cannot fill limits nothing.
   CHECK(expected(over_network(4, 12.5), Collective::all_reduce, kCount).us == unknown.us);
   // RDMA does without the work of sockets.
   CHECK(expected(over_network(4, 12.5, true), Collective::all_reduce, kCount).us < unknown.us / 3);

@@ -90,9 +90,9 @@ TEST_CASE("windows take what was measured of the machine at hand", "[gpu][model]
   path.gbps = 16;
   CHECK(us(AlgorithmId::one_shot, 3, 8 << 20) ==
         Approx(1.2 + base * (1 + 1.5 / 7) + 2 * (8 << 20) / (16e3 * 367 / 360)));
-  // What was not measured is of the table: a crossing of PCIe more.
+  // Values not measured come from the table: a crossing of PCIe more.
   CHECK(us(AlgorithmId::two_shot, 2, 0) == Approx(1.2 + 10.3 + 2));
-  // What is beyond 16 MiB is faster as in the table, where it is 367 after 328.
+  // Sizes beyond 16 MiB are faster as in the table, where it is 367 after 328.
   path.gbps = 24;
   constexpr double kFirst = 16 << 20;
   CHECK(us(AlgorithmId::one_shot, 2, 64 << 20) ==
@@ -139,7 +139,7 @@ TEST_CASE("the tables are of H100 and H200 over NVLink", "[gpu][model]") {
             format("{:.4g} GB/s", path_of_windows(model_of(90), true).gbps));
 }
 
-// What the kernels of an H200 take by the table, as if it had been measured: nothing changes.
+// The times of an H200's kernels by the table, as if they had been measured: nothing changes.
 TEST_CASE("a calibration that says what the tables say leaves every choice", "[gpu][model]") {
   for (const int ranks : {2, 4, 8}) {
     const GpuPlanJob job = gpu_job(ranks);

@@ -81,7 +81,7 @@ std::vector<Plan> plans_of(const std::vector<CommShape>& shapes, const Operation
   return plans;
 }
 
-// What all ranks must have alike, and what each has of its ring.
+// Checks what all ranks must have alike, and what each has of its ring.
 void check_alike(const std::vector<CommShape>& shapes, const std::vector<Plan>& plans) {
   const PlannedOp& first = plans[0].ops.at(0);
   for (size_t rank = 0; rank < plans.size(); ++rank) {
@@ -125,7 +125,7 @@ void check_proof(const std::vector<CommShape>& shapes, const std::vector<Plan>& 
   REQUIRE(proof.outcome == Proof::Outcome::proved);
 }
 
-// What kernels/cuda/launch.h takes.
+// Checks the number of threads against the bounds of kernels/cuda/launch.h.
 void check_threads(const PlannedOp& op) {
   if (op.by_window_kernel) return;
   REQUIRE(op.threads % 32 == 0);

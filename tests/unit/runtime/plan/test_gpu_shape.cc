@@ -1,5 +1,5 @@
 // Shapes of GPU ranks: rings and trees looked at from the ranks alone, against a search over a
-// machine that has the job's GPUs only, and what hosts tell each other against damage.
+// machine that has the job's GPUs only, and what hosts send each other against damage.
 #include "runtime/plan/gpu_shape.h"
 
 #include <unistd.h>
@@ -32,7 +32,7 @@ Order rotated_to_lowest(Order ring) {
   return ring;
 }
 
-// What must hold of any rings and trees: every rank once, both ends of a tree's link agree, one
+// Checks the rules of any rings and trees: every rank once, both ends of a tree's link agree, one
 // root, no loop; all ranks have the same rings.
 void check_shapes(const std::vector<CommShape>& shapes) {
   const int n = int(shapes.size());
@@ -163,7 +163,7 @@ TEST_CASE(
   const HostGpus searched = host_gpus(job.system, job.bus_ids, 1, search, "host");
   REQUIRE(searched.why_not.empty());
   REQUIRE(fs::exists(file));
-  // What is read back is what was in use: the same channels come out of it.
+  // The file read back is what was in use: the same channels come out of it.
   GpuSearch given;
   given.graph_file = file;
   const HostGpus read = host_gpus(job.system, job.bus_ids, 1, given, "host");
@@ -362,7 +362,7 @@ TEST_CASE("what hosts say of their GPUs survives the way, and damage is noticed"
   CHECK(taken > 0);
 }
 
-// The facts that the run is told of each NIC and GPU are the topology's rule, whatever the machine.
+// The facts that the run gets of each NIC and GPU are the topology's rule, whatever the machine.
 TEST_CASE("links are told to flush where the topology decides it, on every machine", "[gpu]") {
   const auto chip = [](const char* devices) {
     return std::string(

@@ -112,7 +112,7 @@ TEST_CASE("times directly between windows", "[gpu][model][user_window]") {
   };
   constexpr uint64_t kMiB = 1 << 20;
   for (const int n : {2, 4}) {
-    // What is put needs no slot: sooner than through one.
+    // A put needs no slot: sooner than through one.
     const GpuQuery staged{Collective::all_gather, AlgorithmId::one_shot, Protocol::simple, n,
                           16 * kMiB};
     CHECK(us(Collective::all_gather, n, 16 * kMiB) < predict_window_kernel(staged).us);

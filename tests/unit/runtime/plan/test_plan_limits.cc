@@ -65,7 +65,7 @@ uint64_t place(const void* pointer, uint64_t base, uint64_t element) {
   return bytes / element;
 }
 
-// What each peer gets of the input and gives to the output, in elements of the whole buffers.
+// The input that each peer gets and the output that it gives, in elements of the whole buffers.
 struct Exchanged {
   std::map<int, std::vector<Interval>> sent, received;
 };

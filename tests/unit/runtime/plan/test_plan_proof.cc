@@ -1,4 +1,4 @@
-// What the planner plans is proved, not only tried: the works of all ranks are recorded and
+// The planner's plans are proved, not only tried: the works of all ranks are recorded and
 // interpreted, for several shapes of hosts, depths of fifos, sizes, algorithms and protocols.
 #include <string>
 

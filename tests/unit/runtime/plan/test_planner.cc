@@ -174,7 +174,7 @@ TEST_CASE("wrong arguments", "[planner]") {
   message.peer = 1;
   CHECK(plan_error(message, shape).message.find("itself") != std::string::npos);
 
-  // What a rank sends to itself has the size of what it receives: neither longer nor shorter.
+  // A message of a rank to itself has the size of what it receives: neither longer nor shorter.
   const Operation send{
       .collective = Collective::send_recv, .input = g_in.data(), .count = 4, .peer = 1};
   for (const uint64_t count : {3, 4, 5}) {

@@ -1,4 +1,4 @@
-// What the planner prefers: by the model, and where ranks share memory.
+// The planner's preferences: by the model, and where ranks share memory.
 #include "tests/unit/runtime/plan/plan_shapes.h"
 
 namespace plan_planner_choice_tests {

@@ -1,5 +1,5 @@
-// What ranks of GPUs write into their windows and look for in the others', for the tests of those:
-// memory of the fake driver's devices is this process's.
+// Values that ranks of GPUs write into their windows and look for in the others', for the tests of
+// those: memory of the fake driver's devices is this process's.
 #pragma once
 #include <cstdint>
 

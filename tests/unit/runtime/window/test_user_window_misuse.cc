@@ -345,7 +345,7 @@ int one_dies(Communicator& c) {
   memory.at[5] = uint8_t(c.rank() + 1);
   const WindowPointer window = registered(c, complaints, {memory.at, 10'000});
   if (window == nullptr || !c.barrier(soon())) return 10;
-  // Only when nobody waits for rank 1 any more: the others say so in its memory.
+  // Only when nobody waits for rank 1 any more: the others note it in its memory.
   const auto told = [&](int by) { return std::atomic_ref<uint8_t>(memory.at[100 + by]); };
   if (c.rank() == 1) {
     const Deadline deadline = soon();
@@ -361,7 +361,7 @@ int one_dies(Communicator& c) {
     std::fputs(late ? "registered\n" : (late.error().chain() + "\n").c_str(), stderr);
     return 11;
   }
-  // What the dead rank had is still mapped, and everything can be given back.
+  // The dead rank's memory is still mapped, and everything can be given back.
   if (**window->peer(1, 5, 1) != 2) return 12;
   if (!c.deregister_windows({&window, 1}, soon())) return 13;
   if (!memory.free() || !more.free()) return 14;

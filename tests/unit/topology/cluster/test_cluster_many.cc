@@ -1,5 +1,5 @@
 // Clusters of 1..256 nodes, equal, unequal and random: rings are loops, trees reach everybody, as
-// deep as the formula says.
+// deep as in the formula.
 #include <algorithm>
 #include <random>
 
@@ -31,7 +31,7 @@ TEST_CASE("both trees reach every place, ceil(log2 n) deep; inner in one is a le
         if (place.up < 0) continue;
         const BinaryPlace above = double_binary_tree(tree, n, place.up);
         REQUIRE((above.down[0] == p || above.down[1] == p));
-        // Of two children the first is the lower one in the tree's own count.
+        // The first of two children is the lower one in the tree's own count.
         if (above.down[1] >= 0) REQUIRE(place.side == (above.down[1] == p ? 1 : 0));
       }
       REQUIRE(roots == 1);

@@ -1,5 +1,5 @@
-// What a node tells the others, from a small machine whose channels are written by hand, and which
-// link they fill most.
+// The summary of itself that a node sends to the others, from a small machine whose channels are
+// written by hand, and which link they fill most.
 #include "tests/unit/topology/machine.h"
 #include "topology/cluster/cluster.h"
 #include "topology/cluster/load.h"
@@ -70,9 +70,9 @@ TEST_CASE("the link that channels fill most", "[cluster]") {
   CHECK(ring.gbps == Approx(12.5));
   CHECK(ring.used_gbps == Approx(12));
   CHECK(load_text(m.graph, ring).find("(NET, 12.5 GB/s, 12 used)") != std::string::npos);
-  // Trees: up and down at half of a channel's bandwidth, a quarter (3) a tree. Of 12 to the network
-  // each GPU's NIC has its two parents' links, 6, and the children there: both on the first in a
-  // plain tree, one in a balanced one, none in a split one. NVLink: 30 of 80 (37.5 %).
+  // Trees: up and down at half of a channel's bandwidth, a quarter (3) a tree. Out of 12 to the
+  // network each GPU's NIC has its two parents' links, 6, and the children there: both on the first
+  // in a plain tree, one in a balanced one, none in a split one. NVLink: 30 of 80 (37.5 %).
   graphs.tree.bw_intra = 60;
   const auto network_part = [&](Pattern pattern) {
     graphs.tree.pattern = pattern;

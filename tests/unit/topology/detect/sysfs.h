@@ -136,7 +136,7 @@ inline void add_nvlinks(collctl::topology::GpuFacts& gpu, int count, const std::
   }
 }
 
-// What was detected is what this text says: everything, down to the last attribute.
+// The detected machine is this text's: everything, down to the last attribute.
 inline void check_system(const collctl::topology::Detected& detected, const std::string& expected) {
   const auto read = collctl::topology::read_xml(expected, "expected.xml");
   if (!read.ok()) FAIL(read.error().message);

@@ -1,4 +1,4 @@
-// Skeleton files with assumed GPUs and NICs. What is expected comes from the data sheets: A100 12
+// Skeleton files with assumed GPUs and NICs. The expected values come from the data sheets: A100 12
 // NVLinks (20 GB/s each in the model: 240), H100 18 (20.6: 370.8), and from the files' own lists.
 #include <map>
 

@@ -84,7 +84,7 @@ TEST_CASE("GDR of a NIC: by the kernel module, or by DMA-BUF; that of a GPU is i
         "/sys/kernel/mm/memory_peers/nv_mem_nc/version"})
     for (const bool dmabuf : {false, true}) {
       facts.gpus[0].cuda_dmabuf = dmabuf;
-      // What CUDA says counts before the driver's words.
+      // CUDA's answer counts before the driver's words.
       const Detected found = world_with(module, open).discover(facts);
       INFO("module " << module << ", DMA-BUF " << dmabuf);
       CHECK(nic_gdr(found) == (*module != 0 || dmabuf));

@@ -64,7 +64,7 @@ TEST_CASE("a device of unknown width has one lane at least: a slower uplink abov
 
 TEST_CASE("a switch with an uplink slower than a device below it is marked") {
   const auto odd = look(data_text(data_path("oci-bm-gpu-h100-8-topo.xml")));
-  REQUIRE(odd.size() == 8);  // the outer switches say 5.0 GT/s
+  REQUIRE(odd.size() == 8);  // the outer switches report 5.0 GT/s
   CHECK(odd[0].device == *parse_bus_id("0000:08:00.0"));
   CHECK(odd[0].mark == "slower than the 48 GB/s below");
   CHECK(look(data_text(data_path("oci-bm-gpu-h100-8-topo-k8s.xml"))).empty());
@@ -105,7 +105,7 @@ TEST_CASE("a link below what both its ends can do is marked") {
         Marks{"x16 slot for an x32 card"});
   CHECK(marks(chip(one("01", "link_speed_now=\"16.0 GT/s PCIe\"", port("n0", 1)))) ==
         Marks{"gen4 of gen5"});
-  // 0 and 255 lanes, and words that no kernel uses, say nothing.
+  // 0 and 255 lanes, and words that no kernel uses, mean nothing.
   CHECK(marks(chip(one("01", "link_width_now=\"0\" link_speed_now=\"Unknown\"", port("n0", 1)))) ==
         Marks{});
   CHECK(marks(chip(one("01", "link_width_able=\"255\"", port("n0", 1)))) == Marks{});
@@ -132,7 +132,7 @@ TEST_CASE(
   };
   CHECK(marks(chip(with_able(16, "18"))) == Marks{"16 of 18 NVLinks"});
   CHECK(marks(chip(with_able(18, "18"))) == Marks{});
-  // The device says it itself: its equals are not asked as well.
+  // The device reports it itself: its equals are not asked as well.
   CHECK(marks(chip(with_able(16, "18") + card("02", 16, 1, 18) + card("03", 16, 2, 18))) ==
         Marks{"16 of 18 NVLinks"});
   const std::string bridgeless =
@@ -149,7 +149,7 @@ TEST_CASE("ports without a link, and ports slower than their equals") {
   CHECK(odd[0].net == "n1");
   CHECK(odd[0].mark == "others 400 Gb/s");
   CHECK(odd[0].finding.what == "n1 runs at 100 Gb/s, others of its kind at 400 Gb/s");
-  // Of two nobody knows which is right.
+  // With two nobody knows which is right.
   CHECK(marks(chip(one("01", "", port("n0", 400000)) + one("02", "", port("n1", 100000)))) ==
         Marks{});
 }

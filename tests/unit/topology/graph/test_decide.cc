@@ -100,7 +100,7 @@ TEST_CASE("the user decides about GDR: how far, and whether NICs read") {
   CHECK_FALSE(ask(old, {}, Direction::send));
   CHECK(ask(old, {.gdr_read = true}, Direction::send));
   CHECK_FALSE(ask(far, {.gdr_read = true}, Direction::send));
-  // What the two are able to is another question.
+  // The abilities of the two are another question.
   const Machine off = parse(chip(device(
       "10",
       device("01", gpu(0)) +

@@ -87,7 +87,7 @@ struct Recount {
   }
   void check_ports(const collctl::topology::ChannelGraph& found) {
     for (const int net : graph.nets) {
-      // Of ports that share and differ in speed the fastest counts.
+      // The fastest of ports that share and differ in speed counts.
       double sum = 0, most = 0;
       for (const int other : graph.nets)
         if (is_same_port(net, other)) most = std::max(most, node(other).net_gbps);
@@ -126,7 +126,7 @@ struct Recount {
     }
   }
 
-  // All of it; empty when nothing is wrong. Of the fallback only the order must hold.
+  // All of it; empty when nothing is wrong. For the fallback only the order must hold.
   std::string judge(const collctl::topology::ChannelGraph& found, bool network) {
     check_order(found, network);
     if (!found.fallback) {

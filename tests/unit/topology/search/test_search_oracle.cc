@@ -217,7 +217,7 @@ TEST_CASE("inside a node no set of rings gives more than the one found") {
     // Once channels are found, worse types of paths are not tried any more.
     Oracle near(graph, paths, false, Pattern::ring, 4, false, false, found.type_intra);
     const Best within = best_of(near, false, pairs ? 2 : 1);
-    // What a GPU sends by its best kind of links is enough.
+    // The sum that a GPU sends by its best kind of links is enough.
     const double enough = std::min(within.total, oracle.gpu_total());
     // An attempt ends after 2^14 visits: only then may less come out.
     if (total + 1e-6 < enough && found.visits >= 1 << 14)

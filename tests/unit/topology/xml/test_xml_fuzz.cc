@@ -94,7 +94,7 @@ TEST_CASE("mutated files are refused with a position or taken whole") {
     const auto again = read_xml(write_xml(read->system), "again");
     if (!again.ok()) FAIL("seed " << seed << ": written file refused: " << again.error().message);
     if (!(again->system == read->system)) FAIL("seed " << seed << ": not equal after writing");
-    // What was taken can be planned with, or is refused as a whole; never a crash or a hang.
+    // A file that was taken can be planned with, or is refused as a whole; never a crash or a hang.
     const auto graph = make_graph(read->system, "f.xml");
     if (!graph.ok()) continue;
     ++planned;

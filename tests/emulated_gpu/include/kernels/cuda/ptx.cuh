@@ -1,5 +1,5 @@
-// In place of kernels/cuda/ptx.cuh: the same for threads of the emulated machine. What the real
-// ones promise is kept, and nothing more: lines arrive late and in any order, an LL line in halves,
+// In place of kernels/cuda/ptx.cuh: the same for threads of the emulated machine. The real ones'
+// promises are kept, and nothing more: lines arrive late and in any order, an LL line in halves,
 // one of LL128 as a whole if the warp stored it together; loads of two words may see two ages.
 #pragma once
 #include <cuda_runtime.h>
