@@ -2,7 +2,7 @@
 //   kServes                       the collectives that it supports, as bits
 //   run(backend, work)            the text itself: on every backend, in all its workers, for more
 //                                 ranks than one (rounds: for one as well)
-//   steps(collective, nranks)     AlgorithmRow says what these two count; the header derives them,
+//   steps(collective, nranks)     AlgorithmRow has what these two count; the header derives them,
 //   sent_elements(...)            the recorder proves them
 //   partners(rank, nranks, root, visit)
 //                                 over partners only: visit(peer) for whom the rank exchanges with

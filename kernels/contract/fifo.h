@@ -6,18 +6,18 @@
 // steps since the connection was made and never wrap. The producer may write step s when *head +
 // slot_count > s and then publishes *tail = s + 1; the consumer may read step s when *tail > s and
 // then frees it by *head = s + 1. One verb moves one chunk; a chunk is cut into slices and each
-// slice takes exactly one step. Simple: data from the slot's first byte; records[slot].bytes says
+// slice takes exactly one step. Simple: data from the slot's first byte; records[slot].bytes has
 // how many (a proxy needs it). LL: lines of 16 bytes {data lo, flag, data hi, flag}, flag =
 // uint32(step + 1); tail is not used to announce data
 //     unless kFifoProxyReads is set, head frees slots as always. Then tail, record (with the flag
 //     beside the bytes) and lines come in any order: the proxy waits for the flags of all.
 //     Host threads and proxies write records for LL as well, before the lines: whoever has seen a
 //     line may ask there how many there are.
-// Simple with kFifoLends or kFifoSendsLent: a record of kSlotLends says that the slot holds a Lent
+// Simple with kFifoLends or kFifoSendsLent: a record of kSlotLends means that the slot holds a Lent
 // instead of data. The producer keeps that memory as it is until the slot is freed; when it gives
 // up before, it writes kSlotTakenBack, and what was read meanwhile is void. Simple with
-// kFifoPlaces: the consumer may say where it wants the data of a step (Place) as long as that has
-// not come; a record with kSlotPlaced says that it lies there and not in the slot. Ownership: the
+// kFifoPlaces: the consumer may post where it wants the data of a step (Place) as long as that has
+// not come; a record with kSlotPlaced means that it lies there and not in the slot. Ownership: the
 // Link that made it owns all memory and outlives every use. `step` is this end's own count, loaded
 // when a block opens the fifo and stored back when it closes.
 #pragma once
@@ -70,7 +70,7 @@ COLL_FN uint32_t reduction_code(DataType type, RedOp op) {
 inline constexpr uint8_t kFifoProxyReads =
     1;  // a proxy consumes: publish tail and records for LL too
 inline constexpr uint8_t kFifoProxyWrites = 2;  // a proxy produces
-// The proxy's network reduces: the record says what (kernels/algo/collnet.h).
+// The proxy's network reduces: the record has what (kernels/algo/collnet.h).
 inline constexpr uint8_t kFifoReduces = 4;
 // The consumer can read the memory of the producer's process (base/peer_memory.h).
 inline constexpr uint8_t kFifoLends = 8;

@@ -178,7 +178,7 @@ bool CpuBlock::move_ll_slice(const Motion& motion, uint64_t bytes) {
   const FaultKind fault = due_fault(motion);
   if (work_.failed()) return false;
   for (int i = 0; i < recvs; ++i) recv_[i].due = ll_wire_bytes(recv_[i], bytes);
-  // Before the lines: a consumer that misses some looks there. A proxy is told behind them.
+  // Before the lines: a consumer that misses some looks there. A proxy is notified behind them.
   for (int i = 0; i < sends; ++i)
     if ((send_[i].fifo->flags & kFifoProxyReads) == 0 && send_[i].fifo->records != nullptr)
       recorded(send_[i]).store(ll_wire_bytes(send_[i], bytes), std::memory_order_relaxed);
@@ -339,7 +339,7 @@ bool CpuBlock::wait_for_line(FifoEnd& end, Line* line, uint64_t& data) {
   return true;
 }
 
-// The slice is written: say so and go on to the next slot. Pairs with wait_for_data() or
+// The slice is written: mark it and go on to the next slot. Pairs with wait_for_data() or
 // wait_for_line() of the consumer.
 void CpuBlock::publish(FifoEnd& end, uint32_t wire_bytes, bool announce) {
   const Fifo& fifo = *end.fifo;

@@ -69,7 +69,7 @@ struct CpuContext {
   // doorbell moves, at most until `until_ns`. Before any other sleep it is called with 0: another
   // thread must move the links meanwhile.
   void (*assist_sleep)(void*, int64_t until_ns) = nullptr;
-  // Called when a work that said where it wants slices has failed: once it returns nothing is
+  // Called when a work that noted where it wants slices has failed: once it returns nothing is
   // written there any more.
   void (*take_back)(void*) = nullptr;
   void* assist_argument = nullptr;
@@ -79,12 +79,12 @@ struct CpuContext {
   Fault fault;
   StagePace pace;
   std::vector<LentUntil> lent;   // of the work that runs
-  bool placed = false;           // it has said where it wants a slice
+  bool placed = false;           // it has noted where it wants a slice
   std::vector<uint8_t> scratch;  // Work::scratch, as much as any work has needed yet
   Report report{};               // filled when run_work returns false
 };
 
-// True when done. False when aborted: context.report says who waited for whom (code timeout or
+// True when done. False when aborted: context.report names who waited for whom (code timeout or
 // aborted) or bad_data.
 bool run_work(const Work& work, const ChannelLinks& links, CpuContext& context);
 

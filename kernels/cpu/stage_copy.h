@@ -22,7 +22,7 @@ class StagePace {
  public:
   // How to store the next long copy and what belongs to it.
   bool streams() const { return streamed_left_ > 0; }
-  // Copies as streams() says, and learns from it.
+  // Copies as streams() rules, and learns from it.
   void copy(void* to, const void* from, uint64_t bytes);
   // Notes the time of a cached long copy.
   void took(uint64_t bytes, int64_t ns);

@@ -42,7 +42,7 @@ class CpuWindow {
     first_ = in_line ? shape_.line(0, bank_)->data : shape_.bank(0, bank_) + place(bytes);
     use_as(WindowUse::banks);
   }
-  // Turns to the other bank's line alone, of a piece that says in it where its data is
+  // Turns to the other bank's line alone, of a piece that notes in it where its data is
   // (shared_cpu.h).
   void next_call() {
     bank_ = pieces_++ % kWindowBanks;

@@ -69,7 +69,7 @@ inline bool one_work_a_channel(const WorksLaunch& launch) {
 
 // Memory that all ranks of a host map on their devices, rank r's part at base + r x stride, as the
 // window kernels use it: counters, flags, lines and staging. Zeroed when it is made, from then on
-// theirs alone; its contents say how far the ranks have got, so all ranks must run the same calls
+// theirs alone; its contents show how far the ranks have got, so all ranks must run the same calls
 // in the same order.
 struct PeerMemory {
   uint8_t* base = nullptr;

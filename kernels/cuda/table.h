@@ -62,7 +62,7 @@ struct KernelRow {
   const char* when;                             // the same in words
   const char* kernel;                           // __global__
   const char* file;
-  const char* oracle;  // what says the same slowly: the algorithm's text, which CPU ranks run
+  const char* oracle;  // what does the same slowly: the algorithm's text, which CPU ranks run
 };
 
 std::span<const KernelRow> kernel_table();

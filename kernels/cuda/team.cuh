@@ -118,7 +118,7 @@ class Team {
   }
 
   // Whether a wait since `start` must end: the abort word was raised, or it took too long.
-  // The block's first to say so writes the report; one that `notes` says otherwise that it waits.
+  // The block's first to do so writes the report; one that `notes` says otherwise that it waits.
   // Out of line: rare, and called in many loops.
   __device__ __noinline__ bool must_abort(const WaitFor& what, uint64_t seen, int64_t start,
                                           bool notes) {

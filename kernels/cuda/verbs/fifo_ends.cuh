@@ -62,7 +62,7 @@ class FifoEnds {
 
   // --- By the waiting thread
 
-  // Waits for the step's data (only where the tail announces it) and tells the team where it is.
+  // Waits for the step's data (only where the tail announces it) and shows the team where it is.
   __device__ void offer_source(Team& team, bool by_tail) {
     if (by_tail)
       team.wait_above(counter_, step_, seen_, {fifo_->peer, WaitSide::recv, step_, step_ + 1});
@@ -71,7 +71,7 @@ class FifoEnds {
     team.scratch.source_step[side][number_] = step_;
     team.scratch.source_peer[side][number_] = fifo_->peer;
   }
-  // Waits until the step's slot is free and tells the team where it is.
+  // Waits until the step's slot is free and shows the team where it is.
   __device__ void offer_target(Team& team) {
     // Free when head + slot_count > step.
     if (step_ >= slot_count_)
@@ -96,7 +96,7 @@ class FifoEnds {
       store_volatile(&fifo_->records[slot_].bytes, wire_bytes);
     if (reduction_ != 0) store_volatile(&fifo_->records[slot_].mark, reduction_);
   }
-  // After the fence, which orders the data before the tail, or the flags tell.
+  // After the fence, which orders the data before the tail, or the flags show.
   __device__ void publish() {
     if (protocol_ == Protocol::simple || (flags_ & kFifoProxyReads) != 0)
       store_volatile(post_, step_ + 1);

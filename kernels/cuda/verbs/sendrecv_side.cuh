@@ -1,5 +1,5 @@
 // One side of a block of the kernel of messages (sendrecv.cuh): the end of the fifo it has open,
-// how its warps wait, abort together and tell each other how far they are.
+// how its warps wait, abort together and show each other how far they are.
 #pragma once
 #include "kernels/algo/ids.h"
 #include "kernels/chunk.h"
@@ -171,7 +171,7 @@ class PairSide {
     return true;
   }
 
-  // The slices of a message of `bytes`: step(offset, bytes of it) until one says false.
+  // The slices of a message of `bytes`: step(offset, bytes of it) until one is false.
   template <class Step>
   __device__ __forceinline__ void slices(const PairEnd& end, uint64_t bytes, Step step) const {
     const uint64_t room = slot_data_bytes(end.slot_bytes, protocol);

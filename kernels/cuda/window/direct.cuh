@@ -1,7 +1,7 @@
 // Operations directly between users' buffers, which all ranks map: nothing is staged that need not
 // be, and no rank copies into place what others have put there. Oracle: algo/symmetric.h.
 //
-// Opening: block by block ranks tell each other that they have begun, and where their buffers are.
+// Opening: block by block ranks write each other that they have begun, and where their buffers are.
 // From then on a peer's input may be read and its output be written to: whatever its stream did
 // before is over. Closing: a barrier, block by block, so no rank's kernel ends before all that
 // belongs into its output has arrived there and its input was read for the last time.
@@ -13,7 +13,7 @@
 //           sums into all outputs that want them
 //   store   all-reduce: contributions go into slots of who adds them up (store.cuh), as a
 //           GPU stores faster than it loads; sums directly into all outputs. A chunk that arrived
-//           says as much as the opening, so giving begins at once.
+//           does as much as the opening, so giving begins at once.
 //
 // In place: a place of a rank's buffer is read, then written, by one thread of one rank; by store
 // what is written there was given away before, because it is part of the sum.

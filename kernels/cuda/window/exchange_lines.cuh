@@ -61,7 +61,7 @@ __device__ __forceinline__ void store_lines(uint8_t* lines, const B& batch, uint
       B::L::store(lines + uint64_t(u) * 512, lane, d[i], epoch);
 }
 
-// Gives each peer a batch out of the input: slice_of(peer) says which units.
+// Gives each peer a batch out of the input: slice_of(peer) has which units.
 struct Slice {
   uint32_t begin, units;
 };

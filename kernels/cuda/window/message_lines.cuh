@@ -3,7 +3,7 @@
 //
 // Messages of a pair are counted from 0, by both ends; the parity is the bank, the number after
 // it is in every line. Only the two ends know of a message, so a sender must hear that the last one
-// but one has been taken: each block of the receiver says so for itself and for every block that
+// but one has been taken: each block of the receiver marks it for itself and for every block that
 // has its number modulo the grid.
 #pragma once
 #include "kernels/cuda/window/exchange_lines.cuh"
