@@ -101,7 +101,7 @@ class GpuStateReading {
     return value.value.number;
   }
 
-  // GPUs from Hopper on tell the state of a link as a field; asleep is up.
+  // GPUs from Hopper on report the state of a link as a field; asleep is up.
   std::optional<bool> link_up(uint32_t link, bool by_field) const {
     if (by_field) {
       const auto state = field(kNvmlFieldLinkState, link);

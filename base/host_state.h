@@ -46,7 +46,7 @@ void read_gpu_states(HostState& to);
 // Whether "4242 nvidia-cuda-mps 30 MiB" is a program that serves others on a GPU and stays there.
 bool serves_others(const std::string& process);
 // Programs on the GPUs now, by bus number: "GPU 0000:4b:00.0: process 4242 python3 71000
-// MiB is on it". Empty: nothing, or the driver does not say.
+// MiB is on it". Empty: nothing, or the driver does not answer.
 std::map<std::string, std::string> gpu_users();
 
 // Its part: facts of the module in an interface; of each lane one "module_uW".
