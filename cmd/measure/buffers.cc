@@ -107,8 +107,8 @@ Status BenchWindows::add(std::span<GuardedBuffer* const> buffers, Deadline deadl
   auto made = communicator_.register_windows(ranges, deadline);
   if (!made) {
     Error error = std::move(made.error());
-    // All ranks are told alike: who left before the others were would be who they name. (Of a
-    // usage error bench_rank knows that by itself.)
+    // All ranks are told alike: who left before the others were would be who they name. (For
+    // a usage error bench_rank knows that by itself.)
     if (error.code == ErrorCode::unavailable)
       (void)communicator_.barrier(deadline.earlier(Deadline::after_seconds(kAlikeToldSeconds)));
     if (error.rank < 0) error.rank = communicator_.rank();
