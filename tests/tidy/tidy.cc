@@ -1,6 +1,7 @@
 // The tidy test: include directions between the folders (folders.txt) and the bans of
-// ARCHITECTURE.md, line by line over the sources. Prints each offence as file:line and fails if
-// there is one; a self-test first shows that it can fail.
+// ARCHITECTURE.md, line by line over the sources; over all comments and documents, that sentences
+// name their subject first (sentences.h). Prints each offence as file:line and fails if there is
+// one; a self-test first shows that it can fail.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -12,6 +13,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "tests/tidy/sentences.h"
 
 namespace fs = std::filesystem;
 
@@ -101,11 +104,7 @@ const std::vector<Ban>& bans() {
 }
 
 std::string without_comment(const std::string& line) {
-  const size_t at = line.find("//");
-  // A "//" inside a string literal (a URL) is not a comment; good enough: count quotes before it.
-  if (at == std::string::npos || std::count(line.begin(), line.begin() + long(at), '"') % 2 == 1)
-    return line;
-  return line.substr(0, at);
+  return line.substr(0, tidy::comment_at(line));
 }
 
 std::vector<std::string> offences(const std::string& path, const std::string& line) {
@@ -174,7 +173,29 @@ bool sees_second_type() {
   return names.defined_before("second", "struct T : U {") == "first";
 }
 
+// Offences in comments of these folders, and in documents there and beside them.
+int late_subjects(const fs::path& root, const std::set<std::string>& in) {
+  tidy::SubjectsFirst comments("comments"), documents("documents");
+  const auto read = [&](const fs::path& file) {
+    static const std::set<std::string> sources{".h", ".cc", ".cu", ".cuh", ".inc"};
+    const std::string path = fs::relative(file, root), kind = file.extension();
+    std::ifstream text(file);
+    if (kind == ".md") documents.add(path, tidy::sentences_of_document(text));
+    if (sources.contains(kind)) comments.add(path, tidy::sentences_of_code(text));
+  };
+  for (const auto& entry : fs::directory_iterator(root))
+    if (entry.is_regular_file()) read(entry.path());
+  for (const std::string& folder : in)
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder))
+      if (entry.is_regular_file()) read(entry.path());
+  return comments.report() + documents.report();
+}
+
 bool self_test() {
+  if (!tidy::sees_late_subjects()) {
+    std::printf("tidy self-test: sentences that name their subject late are not seen\n");
+    return false;
+  }
   if (!sees_second_type()) {
     std::printf("tidy self-test: a type defined twice is not seen\n");
     return false;
@@ -245,6 +266,8 @@ int main(int argc, char** argv) {
       }
     }
   }
+  layers.insert({"docs", "tests"});
+  bad += late_subjects(root, layers);
   std::printf("tidy: %d files, %d offences\n", files, bad);
   return bad == 0 && files > 20 ? 0 : 1;
 }
