@@ -81,8 +81,7 @@ Result<Document> shown_document(const ParsedLine& line) {
 }  // namespace
 
 Result<int> report_command(const ParsedLine& line, Console& console) {
-  COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr, kAllFiles));
-  for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
+  COLL_ASSIGN(const OutputOptions output, interpret_files(line, kAllFiles));
   COLL_TRY(check_words(line));
   COLL_ASSIGN(const Document shown, line.has("trend") ? trend_in(line) : shown_document(line));
   if (output.format == Format::text) {

@@ -348,8 +348,7 @@ Result<int> checked(const ParsedLine& line, Console& console) {
   COLL_TRY(base::check_knobs());
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
   COLL_TRY(refuse_under_engine(launch));
-  COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr, {.monitoring = true}));
-  for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
+  COLL_ASSIGN(const OutputOptions output, interpret_files(line, {.monitoring = true}));
   COLL_ASSIGN(Expectation expect, interpret_expect(line));
   COLL_ASSIGN(Floors floors, interpret_floors(line));
   const bool quiet = line.has("quiet");

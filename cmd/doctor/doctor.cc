@@ -29,8 +29,7 @@ Result<Survey> survey_for(const ParsedLine& line, const LaunchOptions& launch) {
 Result<int> doctor_command(const ParsedLine& line, Console& console) {
   COLL_TRY(base::check_knobs());
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
-  COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr, {.monitoring = true}));
-  for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
+  COLL_ASSIGN(const OutputOptions output, interpret_files(line, {.monitoring = true}));
   COLL_ASSIGN(const Expectation expect, interpret_expect(line));
   const bool quiet = line.has("quiet");
   launch.talk = console_talk(console, quiet);

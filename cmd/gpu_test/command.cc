@@ -12,6 +12,7 @@
 #include "cmd/gpu_test/bench.h"
 #include "cmd/job/one_rank.h"
 #include "cmd/measure/fields.h"
+#include "cmd/report/options.h"
 #include "cmd/topo/view.h"
 #include "kernels/cuda/launcher/launcher.h"
 
@@ -80,7 +81,7 @@ Command gpu_row(uint32_t own) {
 
 void add_gpu_options(std::vector<Option>& t, uint32_t own) {
   using namespace kinds;
-  add_output_of_one_rank(t, own);
+  add_file_option(t, own, FileKinds{}, kWholeFiles);
   const Adder add{t, Group::measure, own};
   add("seconds", seconds("S", 0, 60, "0.008"), to<&GpuTestSpec::seconds>,
       "how long each figure is measured, at least two copies (gpu-test)")
@@ -115,7 +116,8 @@ const RankTask kGpuTask{
     .name = "gpu-test", .run = run_gpu_test, .command = gpu_row, .add_options = add_gpu_options};
 
 Result<int> gpu_command(const ParsedLine& given, Console& console) {
-  COLL_ASSIGN(const OutputOptions output, output_of_one_rank(given));
+  COLL_TRY(base::check_knobs());
+  COLL_ASSIGN(const OutputOptions output, interpret_files(given));
   GpuTestSpec spec;
   COLL_TRY(fill(given, spec));
   COLL_ASSIGN(const std::string record, ask_one_rank(given, kGpuTask, spec.to_json()));

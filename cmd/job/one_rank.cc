@@ -2,11 +2,9 @@
 
 #include <utility>
 
-#include "base/env.h"
 #include "base/format.h"
 #include "cmd/job/job.h"
 #include "cmd/job/options.h"
-#include "cmd/text/file.h"
 
 namespace collctl::cmd {
 
@@ -15,17 +13,6 @@ Status check_one_rank(const TaskContext& context) {
   return Error(ErrorCode::usage,
                format("{} is one rank's, not {} ranks'", context.spec.task->name, context.size),
                "-n 1; with hosts -N 1, one host at a time");
-}
-
-Result<OutputOptions> output_of_one_rank(const ParsedLine& given) {
-  COLL_TRY(base::check_knobs());
-  COLL_ASSIGN(OutputOptions output, interpret_output(given, nullptr));
-  for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
-  return output;
-}
-
-void add_output_of_one_rank(std::vector<Option>& table, uint32_t own) {
-  add_file_option(table, own, FileKinds{}, kWholeFiles);
 }
 
 Result<std::string> ask_one_rank(const ParsedLine& given, const RankTask& task,

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/env.h"
 #include "base/format.h"
 #include "base/host_devices.h"
 #include "base/host_facts.h"
@@ -16,6 +17,7 @@
 #include "base/record.h"
 #include "cmd/job/one_rank.h"
 #include "cmd/measure/fields.h"
+#include "cmd/report/options.h"
 #include "cmd/text/provenance.h"
 #include "transport/device/device.h"
 
@@ -147,6 +149,10 @@ Status run_memory(const TaskContext& context) {
   return {};
 }
 
+void add_memory_options(std::vector<Option>& t, uint32_t own) {
+  add_file_option(t, own, FileKinds{}, kWholeFiles);
+}
+
 Command memory_row(uint32_t own) {
   return {.name = "memory-test",
           .kind = CommandKind::task,
@@ -223,12 +229,13 @@ Result<MemoryReport> measure_memory() {
 const RankTask kMemoryTask{.name = "memory-test",
                            .run = run_memory,
                            .command = memory_row,
-                           .add_options = add_output_of_one_rank};
+                           .add_options = add_memory_options};
 
 // The command `memory-test`.
 
 Result<int> memory_command(const ParsedLine& given, Console& console) {
-  COLL_ASSIGN(const OutputOptions output, output_of_one_rank(given));
+  COLL_TRY(base::check_knobs());
+  COLL_ASSIGN(const OutputOptions output, interpret_files(given));
   COLL_ASSIGN(const std::string record, ask_one_rank(given, kMemoryTask, "{}"));
   COLL_ASSIGN(const MemoryReport report, read_memory(record));
   COLL_TRY(deliver(memory_document(report), output, console));

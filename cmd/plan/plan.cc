@@ -313,8 +313,7 @@ Result<JobPlan> make_job_plan(TopoView view, PlanSpec spec) {
 }
 
 Result<int> plan_command(const ParsedLine& line, Console& console) {
-  COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr));
-  for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
+  COLL_ASSIGN(const OutputOptions output, interpret_files(line));
   COLL_ASSIGN(PlanSpec spec, interpret_plan(line));
   if (!output.quiet)
     for (const auto& note : line.notes) console.note(note);

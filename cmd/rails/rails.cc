@@ -99,10 +99,7 @@ Result<int> rails_command(const ParsedLine& given, Console& console) {
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
   COLL_TRY(adopt(launch));
   COLL_ASSIGN(const TaskSpec task, or_decline(launch, rails_task(line)));
-  COLL_ASSIGN(const OutputOptions output,
-              or_decline(launch, interpret_output(line, nullptr, kAllFiles)));
-  for (const OutputFile& file : output.files)
-    COLL_TRY(or_decline(launch, check_writable(file.path)));
+  COLL_ASSIGN(const OutputOptions output, or_decline(launch, interpret_files(line, kAllFiles)));
   if (launch.ranks == 0 && launch.launcher == LauncherKind::local && !launch.joins())
     launch.ranks = 2;
   const bool speaks = launch.join_rank <= 0;

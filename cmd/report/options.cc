@@ -168,6 +168,12 @@ Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* 
   return output;
 }
 
+Result<OutputOptions> interpret_files(const ParsedLine& line, FileKinds kinds) {
+  COLL_ASSIGN(OutputOptions output, interpret_output(line, nullptr, kinds));
+  for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
+  return output;
+}
+
 // The options that say what is printed and written.
 
 void add_file_option(std::vector<Option>& t, uint32_t scopes, FileKinds kinds, const char* more) {

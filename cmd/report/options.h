@@ -13,6 +13,10 @@ namespace collctl::cmd {
 Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* spec,
                                        FileKinds kinds = {});
 
+// The same of a command that measures nothing by rows, with a look at every file: it can be
+// written.
+Result<OutputOptions> interpret_files(const ParsedLine& line, FileKinds kinds = {});
+
 Result<Baseline> read_baseline(const std::string& file);
 // Adds those reports whose data was right to the file (--save-baseline).
 Status save_baseline(const std::string& file, std::span<const BenchReport* const> reports);

@@ -63,12 +63,16 @@ std::string ras_json(const std::string& address, const RasStatus& status) {
   return json.end_object().take() + "\n";
 }
 
-Result<int> ras_command(const ParsedLine& line, Console& console) {
+Result<int> ras_command(const ParsedLine& line, const OutputOptions& output, Console& console) {
   const std::string address = !line.words.empty()
                                   ? line.words[0]
                                   : base::environment("NCCL_RAS_ADDR").value_or(kRasAddress);
   COLL_ASSIGN(const RasStatus status, ask_ras(address, base::Deadline::after_seconds(kAskSeconds)));
-  console.out(line.has("json") ? ras_json(address, status) : ras_text(address, status));
+  Document document = document_with(ras_json(address, status), "missing");
+  document.title = "collctl status --ras " + address;
+  document.has_verdict = false;
+  document.parts.push_back({Drawn{[&](size_t) { return ras_text(address, status); }}});
+  COLL_TRY(deliver(document, output, console));
   return status.missing.empty() ? 0 : int(ErrorCode::failed);
 }
 

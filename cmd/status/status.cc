@@ -9,8 +9,8 @@
 #include "cmd/job/root_cause.h"
 #include "cmd/job/status_door.h"
 #include "cmd/report/options.h"
-#include "cmd/text/file.h"
 #include "cmd/status/ras.h"
+#include "cmd/text/file.h"
 #include "cmd/text/provenance.h"
 
 namespace collctl::cmd {
@@ -121,9 +121,8 @@ Document status_document(std::span<const JobNow> jobs) {
 }
 
 Result<int> status_command(const ParsedLine& line, Console& console) {
-  if (line.has("ras")) return ras_command(line, console);
-  COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr));
-  for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
+  COLL_ASSIGN(const OutputOptions output, interpret_files(line));
+  if (line.has("ras")) return ras_command(line, output, console);
   std::vector<OpenDoor> doors = open_doors();
   const std::string word = line.words.empty() ? "" : line.words[0];
   int pid = 0;
