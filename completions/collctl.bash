@@ -96,13 +96,16 @@ _collctl() {
     --message) COMPREPLY=(); return ;;
     --seconds) COMPREPLY=(); return ;;
     --pair-timeout) COMPREPLY=(); return ;;
+    --memory) COMPREPLY=($(compgen -W 'host gpu both auto' -- "$current")); return ;;
     --below) COMPREPLY=(); return ;;
     -o|--output) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --level) COMPREPLY=($(compgen -W 'quick standard full' -- "$current")); return ;;
-    --only) _collctl_list 'doctor inventory node gpus pairs cluster traffic burn counters'; return ;;
-    --skip) _collctl_list 'doctor inventory node gpus pairs cluster traffic burn counters'; return ;;
+    --only) _collctl_list 'doctor inventory node gpus pairs gpu-net cluster traffic nccl burn counters'; return ;;
+    --skip) _collctl_list 'doctor inventory node gpus pairs gpu-net cluster traffic nccl burn counters'; return ;;
+    --with) _collctl_list 'nccl'; return ;;
     --expect) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --record) COMPREPLY=($(compgen -d -- "$current")); return ;;
+    --replay) COMPREPLY=($(compgen -d -- "$current")); return ;;
     --floors) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --soak) COMPREPLY=(); return ;;
     --history) COMPREPLY=($(compgen -d -- "$current")); return ;;
@@ -133,7 +136,7 @@ _collctl() {
   case $command in
     run)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --on-loss --grace --tag-output --no-tag-output --output-dir --stdin --gather --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --tree-width --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --plateau --dtype -d --op --root -r --iters --warmup -w --sync --agg-iters -m --average -a --split --cuda-graph --vs --vs-config --window --stragglers --trace --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --budget --message --seconds --pair-timeout --below --output -o --algo --proto --channels --transport --p2p --net --integrity --recalibrate --device --json --csv --format --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --on-loss --grace --tag-output --no-tag-output --output-dir --stdin --gather --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --tree-width --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --plateau --dtype -d --op --root -r --iters --warmup -w --sync --agg-iters -m --average -a --split --cuda-graph --vs --vs-config --window --stragglers --trace --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --budget --message --seconds --pair-timeout --memory --all-nics --below --output -o --algo --proto --channels --transport --p2p --net --integrity --recalibrate --device --json --csv --format --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       else
         COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv moe-dispatch moe-combine hot-expert sendrecv hypercube barrier window-test rails' -- "$current"))
       fi ;;
@@ -203,7 +206,7 @@ _collctl() {
       fi ;;
     rails)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --tree-width --stage --remote-path --allow-missing --message --seconds --pair-timeout --below --output -o --net --json --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --tree-width --stage --remote-path --allow-missing --message --seconds --pair-timeout --memory --all-nics --min-bytes -b --max-bytes -e --below --output -o --net --json --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     topo)
       if [[ $current == -* ]]; then
@@ -223,15 +226,15 @@ _collctl() {
       fi ;;
     doctor)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--timeout --start-timeout --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --expect --record --json --output -o --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--timeout --start-timeout --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --expect --record --replay --json --output -o --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     check)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --bind-to --env -x --timeout --start-timeout --op-timeout --grace --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --min-efficiency --thresholds --baseline --save-baseline --below --level --min-bytes -b --max-bytes -e --only --skip --list --budget --expect --floors --soak --history --history-keep --burn --write-hosts --nagios --net --integrity --device --json --output -o --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --bind-to --env -x --timeout --start-timeout --op-timeout --grace --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --min-efficiency --thresholds --baseline --save-baseline --below --level --min-bytes -b --max-bytes -e --only --skip --with --list --budget --expect --floors --soak --history --history-keep --burn --write-hosts --nagios --net --integrity --device --json --output -o --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     status)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--json --output -o --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ras --json --output -o --color --help -h' -- "$current"))
       fi ;;
     env)
       if [[ $current == -* ]]; then
