@@ -268,12 +268,16 @@ Document check_document(const CheckReport& report, std::string json) {
                             counted(report.hosts.size(), "host"), report.seconds);
   document.svg = paths_svg("Paths between NICs", report.paths);
   HostTable table;
-  for (const SuiteResult& result : report.suites) table.checks.emplace_back(result.suite->name);
+  // Suites that were not asked for stand below.
+  const auto shown = [](const SuiteResult& result) { return result.end != SuiteEnd::not_asked; };
+  for (const SuiteResult& result : report.suites)
+    if (shown(result)) table.checks.emplace_back(result.suite->name);
   for (const Host& host : report.hosts) {
     std::vector<std::string>& row = table.rows.emplace_back();
     row.push_back(host.name);
     document.hosts.push_back(host.name);
-    for (const SuiteResult& result : report.suites) row.push_back(suite_word(report, result, host));
+    for (const SuiteResult& result : report.suites)
+      if (shown(result)) row.push_back(suite_word(report, result, host));
   }
   document.parts.push_back({std::move(table)});
   document.parts.push_back({evidence_of(report)});
