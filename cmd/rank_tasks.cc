@@ -15,9 +15,8 @@
 namespace collctl::cmd {
 namespace {
 
-constexpr const RankTask* kTasks[] = {&kMeasureTask, &kWindowTestTask, &kRailsTask,
-                                      &kMemoryTask,  &kGpuTask,        &kBurnTask,
-                                      &kNcclFactsTask};
+constexpr const RankTask* kTasks[] = {&kMeasureTask, &kWindowTestTask, &kRailsTask,    &kMemoryTask,
+                                      &kGpuTask,     &kBurnTask,       &kNcclFactsTask};
 static_assert(std::size(kTasks) <= 16, "each has a bit from kFirstOwn on");
 
 }  // namespace

@@ -77,9 +77,9 @@ struct BurnDevice {
   ErrorCode code{};     // of that: lost, deadline where it stopped on the way
   uint64_t rounds = 0;
   uint64_t memory_bytes = 0, memory_passes = 0;  // written and read back so many times
-  std::vector<BurnWork> works;
-  std::vector<BurnWrong> wrong;
-  std::vector<BurnSample> samples;
+  std::vector<BurnWork> works = {};
+  std::vector<BurnWrong> wrong = {};
+  std::vector<BurnSample> samples = {};
   std::vector<BurnEvent> events = {};
 };
 void fields(base::Record& io, BurnDevice& device);

@@ -260,7 +260,7 @@ void add_check_options(std::vector<Option>& t) {
       "log, and its RAS. Without it, and without --only nccl, no suite of any level uses NCCL.");
   add("list", flag(), "the suites, what each needs and is likely to take");
   add("budget", seconds("S", 0.001, 1e6), to<&CheckOptions::budget_s>,
-      "start no suite that is likely to end after S seconds (check)",
+      "no suite that is likely to end after S s (check)",
       "What is left out is named, and the exit code is 8.");
   add.in(kCheck | kDoctor)(
       "expect", file(), "what every host must have (gpus=8 rdma=8 driver=...)",

@@ -12,14 +12,14 @@ struct ChartPoint {
   std::string when = {};  // in the curve's tip, before the value; empty: it is not in it
 };
 struct ChartCurve {
-  std::string name;
+  std::string name = {};
   size_t colour = 0;
-  std::vector<ChartPoint> points;
+  std::vector<ChartPoint> points = {};
   bool expected = false;  // dashed, without a colour of its own
 };
 struct ChartPanel {
-  std::string title;
-  std::vector<ChartCurve> curves;  // without a value above 0 there is no panel
+  std::string title = {};
+  std::vector<ChartCurve> curves = {};  // without a value above 0 there is no panel
   bool logarithmic = false;
   bool named = false;  // names of the curves stand below it; else in the chart's list
   size_t more = 0;     // curves that are left out
@@ -35,24 +35,24 @@ struct ChartLane {
     std::string tip;
     bool fault = false;
   };
-  std::string name;
+  std::string name = {};
   size_t colour = 0;
-  std::vector<Span> spans;
-  std::vector<Tick> ticks;
+  std::vector<Span> spans = {};
+  std::vector<Tick> ticks = {};
 };
 struct ChartMark {  // below each panel
   double x = 0;
   std::string text;
 };
 struct Chart {
-  std::string title;
+  std::string title = {};
   double low = 0, high = 1;  // of x; where they are the same all stands in the middle
-  std::vector<ChartMark> marks;
-  std::vector<ChartPanel> panels;
-  std::string lanes_title;
-  std::vector<ChartLane> lanes;
-  std::vector<ChartCurve> list;  // names below all of it; points count nothing
-  double height = 150;           // of a panel
+  std::vector<ChartMark> marks = {};
+  std::vector<ChartPanel> panels = {};
+  std::string lanes_title = {};
+  std::vector<ChartLane> lanes = {};
+  std::vector<ChartCurve> list = {};  // names below all of it; points count nothing
+  double height = 150;                // of a panel
 };
 std::string chart_svg(const Chart& chart);
 

@@ -101,9 +101,9 @@ const Case kCases[] = {
     {"topo -H node01 -o all.svg",
      "topo: -o all.svg: of several hosts a file each: expected %h, the host's name, in it"},
     {"check -H node01 --only fairs",
-     "check: --only fairs: expected doctor, inventory, node, gpus, pairs, cluster, traffic, burn, "
-     "counters (or several "
-     "with commas); did you mean pairs?"},
+     "check: --only fairs: expected doctor, inventory, node, gpus, pairs, gpu-net, cluster, "
+     "traffic, "
+     "nccl, burn, counters (or several with commas); did you mean pairs?"},
 };
 
 }  // namespace
