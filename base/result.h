@@ -54,8 +54,9 @@ enum class Cause : uint8_t {
   halted,          // the communicator has lost ranks, as the launcher says
   told_to_end,     // a group: the whole says why
   malformed,       // a record or frame
+  unlike,          // hosts of two kinds, which cannot do this together: nobody's fault
 };
-inline constexpr uint8_t kCauses = 17;
+inline constexpr uint8_t kCauses = 18;
 
 struct Error {
   ErrorCode code = ErrorCode::defect;

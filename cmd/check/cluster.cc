@@ -205,7 +205,9 @@ class Measured {
   static constexpr int kLonger = 4;
 
   void conclude(BenchReport report, std::vector<Finding> found, const std::optional<Error>& error) {
-    if (error) {
+    if (error && error->cause == base::Cause::unlike) {
+      all_.leave_out(error->chain(), error->hint);
+    } else if (error) {
       if (!error->host.empty()) {
         all_.at.kind = SubjectKind::host;
         all_.at.host = error->where();

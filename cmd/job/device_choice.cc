@@ -109,10 +109,10 @@ HostGpus local_gpus() {
     const int capability = gpu < 0 ? 0 : found.capabilities[size_t(gpu)];
     if (capability == 0 || kernels.runs_on(capability)) continue;
     local.usable = 0;
-    local.why_not =
-        format("this build's kernels ({}) do not run on GPU {}, of compute capability {}.{} "
-               "(./dev package builds for every kind of GPU)",
-               kernels.architectures, gpu, capability / 10, capability % 10);
+    local.why_not = format(
+        "this build's kernels ({}) do not run on GPU {}, of compute capability {}.{} "
+        "(./dev package builds for every kind of GPU)",
+        kernels.architectures, gpu, capability / 10, capability % 10);
     break;
   }
   return local;
@@ -159,12 +159,15 @@ Result<DeviceChoice> choose_automatically(const std::vector<HostGpus>& hosts) {
     if (kind == nullptr) kind = &host;
     if (unwanted == nullptr && declined(host)) unwanted = &host;
   }
-  if (with != nullptr && without != nullptr)
-    return refusal(*without,
-                   format("host {} has {} {}, host {} has none for its ranks{}", with->host,
-                          with->usable, gpus_word(with->usable), without->host,
-                          declined(*without) ? ": " + why_declined(*without) : ""),
-                   format("leave out one kind of host, or {}", kOnCores));
+  if (with != nullptr && without != nullptr) {
+    Error error = refusal(*without,
+                          format("host {} has {} {}, host {} has none for its ranks{}", with->host,
+                                 with->usable, gpus_word(with->usable), without->host,
+                                 declined(*without) ? ": " + why_declined(*without) : ""),
+                          format("leave out one kind of host, or {}", kOnCores));
+    error.cause = base::Cause::unlike;
+    return error;
+  }
   if (with != nullptr)
     return DeviceChoice{true, hosts.size() > 1 ? "every host has usable GPUs"
                                                : format("host {} has {} usable {}", with->host,

@@ -74,6 +74,10 @@ TEST_CASE("automatic: GPUs that cannot be used, and hosts that disagree, are err
   CHECK(refused({told(with_gpus("a", 0, 1), "-1"), with_gpus("b", 1, 1)}, "a") ==
         "host b has 1 GPU, host a has none for its ranks: CUDA_VISIBLE_DEVICES=-1, no GPU is to "
         "be used");
+  const auto mixed =
+      choose_device(DeviceRequest::automatic, {with_gpus("a", 2, 2), with_gpus("b", 0, 0)});
+  REQUIRE(!mixed);
+  CHECK(mixed.error().cause == base::Cause::unlike);  // nobody's fault
 }
 
 TEST_CASE("GPU ranks do not go on after a loss, which is said before they start", "[cmd]") {
