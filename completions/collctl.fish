@@ -135,7 +135,7 @@ complete -c collctl -n '__fish_seen_subcommand_from check' -l only -x -a '(__fis
 complete -c collctl -n '__fish_seen_subcommand_from check' -l skip -x -a '(__fish_append , doctor inventory node gpus pairs gpu-net cluster traffic nccl burn counters)' -d 'not these suites'
 complete -c collctl -n '__fish_seen_subcommand_from check' -l with -x -a '(__fish_append , nccl)' -d 'the installed NCCL is tested, too (check)'
 complete -c collctl -n '__fish_seen_subcommand_from check' -l list -d 'the suites, what each needs and is likely to take'
-complete -c collctl -n '__fish_seen_subcommand_from check' -l budget -x -d 'start no suite that is likely to end after S seconds (check)'
+complete -c collctl -n '__fish_seen_subcommand_from check' -l budget -x -d 'no suite that is likely to end after S s (check)'
 complete -c collctl -n '__fish_seen_subcommand_from doctor check' -l expect -r -F -d 'what every host must have (gpus=8 rdma=8 driver=...)'
 complete -c collctl -n '__fish_seen_subcommand_from doctor' -l record -x -a '(__fish_complete_directories)' -d 'write what was read of each host'\''s devices there'
 complete -c collctl -n '__fish_seen_subcommand_from doctor' -l replay -x -a '(__fish_complete_directories)' -d 'judge what --record has written, and ask no host'
