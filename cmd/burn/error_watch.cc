@@ -11,7 +11,7 @@ namespace {
 using base::CounterOf;
 using base::DeviceCounter;
 
-constexpr double kLookSeconds = 5;  // some hundred files and calls of the driver
+constexpr double kWatchSeconds = 5;  // some hundred files and calls of the driver
 
 // The device of a burn-in that a counter belongs to; empty: none.
 std::string burnt_device(const DeviceCounter& counter) {
@@ -31,11 +31,11 @@ ErrorWatch::ErrorWatch(Read read)
     : read_(std::move(read)),
       last_(read_(~uint64_t{0})),
       log_from_(last_.log_end),
-      next_s_(kLookSeconds) {}
+      next_s_(kWatchSeconds) {}
 
 void ErrorWatch::look(double at_s, bool now) {
   if (at_s < next_s_ && !now) return;
-  next_s_ = at_s + kLookSeconds;
+  next_s_ = at_s + kWatchSeconds;
   std::map<std::tuple<CounterOf, std::string, std::string>, uint64_t> before;
   for (const DeviceCounter& each : last_.counters)
     before[{each.kind, each.device, each.name}] = each.value;

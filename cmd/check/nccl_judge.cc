@@ -13,7 +13,7 @@
 namespace collctl::cmd {
 namespace {
 
-constexpr const char* kAlike = "install and set it alike on all hosts";
+constexpr const char* kMakeAlike = "install and set it alike on all hosts";
 
 // A fact that is to be the same on all hosts; "": the host has none.
 struct AlikeFact {
@@ -75,7 +75,8 @@ void compare_hosts(const std::vector<NcclHost>& hosts, const std::string& name,
   if (most.empty()) {
     Finding finding{.name = name};
     const std::string message = format("{} is not alike: {}", what, values_text(hosts, values));
-    fault ? finding.fail(ErrorCode::failed, message, kAlike) : warn_of(finding, message, kAlike);
+    fault ? finding.fail(ErrorCode::failed, message, kMakeAlike)
+          : warn_of(finding, message, kMakeAlike);
     findings.push_back(std::move(finding));
     return;
   }
@@ -89,7 +90,8 @@ void compare_hosts(const std::vector<NcclHost>& hosts, const std::string& name,
     finding.odd = true;
     const std::string message = format("{}: {}: {}, where {} of {} hosts have {}", hosts[i].host,
                                        what, shown[i], same, shown.size(), most);
-    fault ? finding.fail(ErrorCode::failed, message, kAlike) : warn_of(finding, message, kAlike);
+    fault ? finding.fail(ErrorCode::failed, message, kMakeAlike)
+          : warn_of(finding, message, kMakeAlike);
     findings.push_back(std::move(finding));
   }
 }

@@ -143,8 +143,8 @@ std::string trouble_of(const HostGpus& host) {
 
 constexpr const char* kOnCores = "use --device cpu to run on cores";
 
-Error refusal(const HostGpus& host, std::string message, std::string hint) {
-  Error error(ErrorCode::unavailable, std::move(message), std::move(hint));
+Error refusal(const HostGpus& host, std::string message, const std::string& hint) {
+  Error error(ErrorCode::unavailable, std::move(message), hint);
   error.on(host.host);
   return error;
 }

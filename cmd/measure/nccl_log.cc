@@ -16,9 +16,9 @@ constexpr const char* kAlgorithms[] = {"Tree",     "Ring", "CollNetDirect", "Col
 constexpr const char* kProtocols[] = {"LL", "LL128", "Simple"};
 
 // A line's words from some place on.
-class Words {
+class WordsOf {
  public:
-  explicit Words(std::string_view text) : text_(text) {}
+  explicit WordsOf(std::string_view text) : text_(text) {}
   bool take(std::string_view word) {
     if (!text_.starts_with(word)) return false;
     text_.remove_prefix(word.size());
@@ -70,10 +70,10 @@ bool take_choice(std::string_view line, NcclLog& log) {
   const std::string_view before = line.substr(0, at);
   const size_t colon = before.rfind(": ");
   NcclChoice choice;
-  Words number(colon == std::string_view::npos ? before : before.substr(colon + 2));
+  WordsOf number(colon == std::string_view::npos ? before : before.substr(colon + 2));
   if (colon != std::string_view::npos) choice.function = kept(before.substr(0, colon));
   if (!number.take_number(choice.bytes) || !number.rest().empty()) return false;
-  Words words(line.substr(at + std::string_view(" Bytes -> Algo ").size()));
+  WordsOf words(line.substr(at + std::string_view(" Bytes -> Algo ").size()));
   choice.algorithm = name_of_number(words.take_word(), kAlgorithms);
   if (!words.take(" proto ")) return false;
   choice.protocol = name_of_number(words.take_word(), kProtocols);
@@ -121,7 +121,7 @@ void take_channels(std::string_view line, NcclLog& log) {
     if (at == std::string_view::npos) return 0;
     const size_t blank = line.substr(0, at).rfind(' ');
     int number = 0;
-    Words words(line.substr(blank == std::string_view::npos ? 0 : blank + 1));
+    WordsOf words(line.substr(blank == std::string_view::npos ? 0 : blank + 1));
     return words.take_number(number) && number >= 0 && number < kMostNcclChannels ? number : 0;
   };
   log.channels = number_before(" coll channels");
@@ -130,7 +130,7 @@ void take_channels(std::string_view line, NcclLog& log) {
 }
 
 void take_info(std::string_view line, NcclLog& log) {
-  Words words(line);
+  WordsOf words(line);
   if (take_choice(line, log)) return;
   if (words.take("NCCL version ")) {
     log.version = kept(words.rest());

@@ -20,8 +20,8 @@ namespace {
 
 using base::drivers::PluginKind;
 
-constexpr const char* kSchema = "collctl.nccl-facts/1";
-constexpr size_t kMostVariables = 512, kMostValue = 4096, kMostFiles = 16, kMostPorts = 1024;
+constexpr const char* kFactsSchema = "collctl.nccl-facts/1";
+constexpr size_t kMostVariables = 512, kMostValue = 4096, kMostConfFiles = 16, kMostPorts = 1024;
 constexpr size_t kMostPath = 4096;
 
 std::string cut(std::string text, size_t most) {
@@ -111,7 +111,7 @@ static void fields(Record& io, NcclVariable& variable) {
 }
 static void fields(Record& io, NcclConfigFile& file) {
   io.field("path", file.path);
-  io.unless_empty("problems", file.problems, kMostFiles);
+  io.unless_empty("problems", file.problems, kMostConfFiles);
 }
 
 void fields(Record& io, NcclFacts& facts) {
@@ -119,7 +119,7 @@ void fields(Record& io, NcclFacts& facts) {
   io.field("library", facts.library);
   io.field("net_plugin", facts.net);
   io.field("tuner_plugin", facts.tuner);
-  io.field("files", facts.files, kMostFiles);
+  io.field("files", facts.files, kMostConfFiles);
   io.field("variables", facts.variables, kMostVariables);
   io.field("ports", facts.ports, kMostPorts, 256);
 }
@@ -129,9 +129,9 @@ struct NcclFactsDocument {
 };
 
 static void fields(Record& io, NcclFactsDocument& document) {
-  std::string schema = kSchema;
+  std::string schema = kFactsSchema;
   io.field("schema", schema);
-  if (schema != kSchema) io.fail("schema", kSchema);
+  if (schema != kFactsSchema) io.fail("schema", kFactsSchema);
   Provenance made = provenance();
   fields(io, made);
   io.field("host", document.facts.host, 256);
@@ -174,11 +174,11 @@ NcclFacts nccl_facts() {
   facts.net = plugin_here(PluginKind::net, "NCCL_NET_PLUGIN");
   facts.tuner = plugin_here(PluginKind::tuner, "NCCL_TUNER_PLUGIN");
   for (const base::SiteFile& file : base::site_files()) {
-    if (facts.files.size() == kMostFiles) break;
+    if (facts.files.size() == kMostConfFiles) break;
     NcclConfigFile& mine = facts.files.emplace_back();
     mine.path = cut(file.path, kMostPath);
     for (const std::string& problem : file.problems)
-      if (mine.problems.size() < kMostFiles) mine.problems.push_back(cut(problem, kMostPath));
+      if (mine.problems.size() < kMostConfFiles) mine.problems.push_back(cut(problem, kMostPath));
   }
   for (const base::RdmaPort& port : base::rdma_ports())
     if (port.state == "ACTIVE" && facts.ports.size() < kMostPorts)

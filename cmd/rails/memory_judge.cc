@@ -22,16 +22,16 @@ using runtime::RailGpu;
 namespace {
 
 // An end of a direction.
-struct End {
+struct MemoryPathEnd {
   int host = 0, gpu = kHostMemory, nic = 0;
   Way way = Way::out;
-  auto operator<=>(const End&) const = default;
+  auto operator<=>(const MemoryPathEnd&) const = default;
 };
 
 // What one direction has shown.
 struct Looked {
   MemoryAt at;
-  End out, in;
+  MemoryPathEnd out, in;
   std::string kind;
   double expected = 0, ratio = 1;
   bool counts = true;  // the same NICs work with host memory
@@ -56,9 +56,9 @@ class MemoryJudge {
   void judge(Looked& one, const std::map<std::string, double>& usual,
              const std::map<std::string, double>& usual_both) const;
   std::string kind_of(const Looked& one) const;
-  std::string end_kind(const End& end, const MemoryUse& use) const;
+  std::string end_kind(const MemoryPathEnd& end, const MemoryUse& use) const;
   std::vector<int> parts_of(const Looked& one);
-  void add_parts(const End& end, std::vector<int>& parts);
+  void add_parts(const MemoryPathEnd& end, std::vector<int>& parts);
   void name_culprits();
   void name(const Blamed& one);
   void judge_ways();
@@ -73,7 +73,9 @@ class MemoryJudge {
   void accuse(Subject at, const std::string& name, const Blamed& one, const std::string& evidence,
               const std::vector<RailFact>& facts, const char* remedy, ErrorCode code);
   const RailsHost& host(int at) const { return r_.hosts[size_t(at)]; }
-  const RailGpu& gpu(const End& end) const { return host(end.host).gpus.list[size_t(end.gpu)]; }
+  const RailGpu& gpu(const MemoryPathEnd& end) const {
+    return host(end.host).gpus.list[size_t(end.gpu)];
+  }
 
   const RailsReport& r_;
   double below_;
@@ -87,17 +89,17 @@ class MemoryJudge {
 };
 
 double rate_of(const RailsReport& r, const Looked& one) {
-  const auto rate = [&](const End& end) {
+  const auto rate = [&](const MemoryPathEnd& end) {
     return r.hosts[size_t(end.host)].nics[size_t(end.nic)].rate_Gbps;
   };
   return std::min(rate(one.out), rate(one.in));
 }
 
-bool is_rdma(const RailsReport& r, const End& end) {
+bool is_rdma(const RailsReport& r, const MemoryPathEnd& end) {
   return r.hosts[size_t(end.host)].nics[size_t(end.nic)].rdma;
 }
 
-std::string MemoryJudge::end_kind(const End& end, const MemoryUse& use) const {
+std::string MemoryJudge::end_kind(const MemoryPathEnd& end, const MemoryUse& use) const {
   if (end.gpu == kHostMemory) return "host memory";
   const RailGpu& one = gpu(end);
   const std::string& path = one.nics[size_t(end.nic)].path;
@@ -114,7 +116,7 @@ std::string MemoryJudge::kind_of(const Looked& one) const {
 }
 
 void MemoryJudge::look() {
-  std::map<std::pair<End, End>, size_t> last;
+  std::map<std::pair<MemoryPathEnd, MemoryPathEnd>, size_t> last;
   for (size_t t = 0; t < r_.trials.size(); ++t) {
     const MemoryTrial& trial = r_.trials[t];
     for (const auto& [at, number, nic] : {std::tuple(trial.from, trial.from_gpu, trial.from_nic),
@@ -126,8 +128,8 @@ void MemoryJudge::look() {
     for (const bool back : {false, true}) {
       Looked& one = all_.emplace_back();
       one.at = {t, back};
-      End a{trial.from, trial.from_gpu, trial.from_nic, Way::out};
-      End b{trial.to, trial.to_gpu, trial.to_nic, Way::out};
+      MemoryPathEnd a{trial.from, trial.from_gpu, trial.from_nic, Way::out};
+      MemoryPathEnd b{trial.to, trial.to_gpu, trial.to_nic, Way::out};
       if (back) std::swap(a, b);
       b.way = Way::in;
       one.out = a;
@@ -136,9 +138,10 @@ void MemoryJudge::look() {
       const MemoryFlow* beside = trial.of_hosts() ? nullptr : host_flow_of(r_, one.at);
       one.counts = beside == nullptr || beside->end == RailEnd::ok;
       // Host memory at the other end may be any host's.
-      const auto part = [](const End& end, const End& other) {
-        return end.gpu == kHostMemory && other.gpu != kHostMemory ? End{-1, kHostMemory, 0, end.way}
-                                                                  : end;
+      const auto part = [](const MemoryPathEnd& end, const MemoryPathEnd& other) {
+        return end.gpu == kHostMemory && other.gpu != kHostMemory
+                   ? MemoryPathEnd{-1, kHostMemory, 0, end.way}
+                   : end;
       };
       const auto [known, fresh] = last.emplace(std::pair(part(a, b), part(b, a)), all_.size() - 1);
       if (fresh) continue;
@@ -199,7 +202,7 @@ void MemoryJudge::judge(Looked& one, const std::map<std::string, double>& usual,
 // A GPU that was tried over one NIC, with which no other was, is one with it and with what lies
 // between them; so is all of a host that was tried over one NIC, or with one GPU, one with that: no
 // measurement tells them apart.
-void MemoryJudge::add_parts(const End& end, std::vector<int>& parts) {
+void MemoryJudge::add_parts(const MemoryPathEnd& end, std::vector<int>& parts) {
   if (end.gpu == kHostMemory) return;
   const Host& at = host(end.host).host;
   const RailGpu& one = gpu(end);
@@ -249,8 +252,12 @@ std::vector<int> MemoryJudge::in_doubt() const {
 
 // Of a GPU beside host memory its own host is the end, which is what is measured.
 Subject MemoryJudge::path_of(const Looked& one) const {
-  const auto nic = [&](const End& end) { return host(end.host).nics[size_t(end.nic)].name; };
-  const auto memory = [&](const End& end) { return memory_name(host(end.host), end.gpu); };
+  const auto nic = [&](const MemoryPathEnd& end) {
+    return host(end.host).nics[size_t(end.nic)].name;
+  };
+  const auto memory = [&](const MemoryPathEnd& end) {
+    return memory_name(host(end.host), end.gpu);
+  };
   Subject at{.kind = SubjectKind::link,
              .host = host(one.out.host).host,
              .device = format("{} {}", memory(one.out), nic(one.out)),
@@ -258,7 +265,7 @@ Subject MemoryJudge::path_of(const Looked& one) const {
              .peer_device = format("{} {}", nic(one.in), memory(one.in))};
   if ((one.out.gpu == kHostMemory) == (one.in.gpu == kHostMemory)) return at;
   const bool sends = one.out.gpu != kHostMemory;
-  const End& end = sends ? one.out : one.in;
+  const MemoryPathEnd& end = sends ? one.out : one.in;
   at.host = at.peer = host(end.host).host;
   at.device = sends ? memory(end) : nic(end);
   at.peer_device = sends ? nic(end) : memory(end);
@@ -267,8 +274,12 @@ Subject MemoryJudge::path_of(const Looked& one) const {
 
 // "GPU 3 -> mlx5_4" of a GPU's memory beside the other host's; else the whole way.
 std::string MemoryJudge::path_text(const Looked& one) const {
-  const auto nic = [&](const End& end) { return host(end.host).nics[size_t(end.nic)].name; };
-  const auto memory = [&](const End& end) { return memory_name(host(end.host), end.gpu); };
+  const auto nic = [&](const MemoryPathEnd& end) {
+    return host(end.host).nics[size_t(end.nic)].name;
+  };
+  const auto memory = [&](const MemoryPathEnd& end) {
+    return memory_name(host(end.host), end.gpu);
+  };
   if (one.in.gpu == kHostMemory && one.out.gpu != kHostMemory)
     return format("{} {} -> {}", host(one.out.host).host, memory(one.out), nic(one.out));
   if (one.out.gpu == kHostMemory && one.in.gpu != kHostMemory)
@@ -286,7 +297,7 @@ std::string MemoryJudge::figures(const Looked& one) const {
     text += format(", host memory {:.3g}", beside->GBps);
   if (flow.GBps >= below_ * one.expected)
     text += format(", {:.3g} while the other direction runs as well", flow.both_GBps);
-  const End& end = one.out.gpu != kHostMemory ? one.out : one.in;
+  const MemoryPathEnd& end = one.out.gpu != kHostMemory ? one.out : one.in;
   return text + ", " + use_text(end.way == Way::out ? flow.out : flow.in);
 }
 
@@ -314,7 +325,7 @@ constexpr const char* kBadNicMemory =
     "it is slow with several GPUs, and not with host memory: look at the switch that it shares "
     "with them, at ACS and IOMMU (collctl topo, collctl doctor), and at its PCI settings (relaxed "
     "ordering, max read request)";
-constexpr const char* kBadHostMemory =
+constexpr const char* kHostMemoryBad =
     "all its GPUs are slow over the network, and host memory is not: look at ACS, IOMMU, driver "
     "and "
     "nvidia_peermem (collctl doctor), and at the BIOS beside a good host's";
@@ -379,7 +390,7 @@ void MemoryJudge::name(const Blamed& one) {
   if (!one.alternatives.empty()) part = {whole_of(part.at), Way::both};
   std::set<std::string> devices;
   for (const Looked* each : bad)
-    for (const End& end : {each->out, each->in})
+    for (const MemoryPathEnd& end : {each->out, each->in})
       if (end.gpu != kHostMemory && host(end.host).host == part.at.host)
         devices.insert({gpu(end).bus_id, host(end.host).nics[size_t(end.nic)].name});
   const std::vector<RailFact> facts = facts_of(part.at.host, devices);
@@ -397,7 +408,7 @@ void MemoryJudge::name(const Blamed& one) {
     accuse(part.at, name, one, format("{} ({})", figures(shown), counts), facts, kBetween, code);
     return;
   }
-  const char* const remedy = part.at.kind == SubjectKind::host  ? kBadHostMemory
+  const char* const remedy = part.at.kind == SubjectKind::host  ? kHostMemoryBad
                              : part.at.kind == SubjectKind::gpu ? kBadGpuMemory
                                                                 : kBadNicMemory;
   accuse(part.at, part.name(), one,
@@ -417,22 +428,22 @@ void MemoryJudge::name_culprits() {
 void MemoryJudge::judge_ways() {
   std::map<int, std::vector<const Looked*>> refused;
   size_t direct = 0;
-  const auto use_of = [&](const Looked& one, const End& end) -> const MemoryUse& {
+  const auto use_of = [&](const Looked& one, const MemoryPathEnd& end) -> const MemoryUse& {
     const MemoryFlow& flow = flow_of(r_, one.at);
     return end.way == Way::out ? flow.out : flow.in;
   };
   for (const Looked& one : all_) {
     if (!one.last) continue;
-    for (const End& end : {one.out, one.in}) {
+    for (const MemoryPathEnd& end : {one.out, one.in}) {
       direct += use_of(one, end).way == MemoryWay::direct;
       if (use_of(one, end).way == MemoryWay::refused) refused[end.host].push_back(&one);
     }
   }
   for (const auto& [at, list] : refused) {
     const Looked& first = *list.front();
-    const End& end = first.out.host == at && use_of(first, first.out).way == MemoryWay::refused
-                         ? first.out
-                         : first.in;
+    const MemoryPathEnd& end =
+        first.out.host == at && use_of(first, first.out).way == MemoryWay::refused ? first.out
+                                                                                   : first.in;
     Finding& finding = v_.checks.emplace_back();
     finding.name = "gpudirect";
     finding.at = {.kind = SubjectKind::host, .host = host(at).host};
@@ -470,7 +481,7 @@ void MemoryJudge::tell_slower() {
   for (const auto& [kind, list] : kinds) {
     std::map<Host, std::set<std::string>> devices;
     for (const Looked* one : list) {
-      const End& end = one->out.gpu != kHostMemory ? one->out : one->in;
+      const MemoryPathEnd& end = one->out.gpu != kHostMemory ? one->out : one->in;
       devices[host(end.host).host].insert(
           {gpu(end).bus_id, host(end.host).nics[size_t(end.nic)].name});
     }

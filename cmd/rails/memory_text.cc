@@ -14,7 +14,7 @@ using runtime::kHostMemory;
 using runtime::MemoryFlow;
 using runtime::MemoryTrial;
 
-constexpr size_t kMostRows = 40;  // that are shown without -v
+constexpr size_t kMostMemoryLines = 40;  // that are shown without -v
 
 std::string figure(double value) {
   return value > 0 ? format("{:.3g}", value) : "-";
@@ -118,7 +118,7 @@ std::vector<DocumentPart> memory_parts(const RailsReport& report) {
   std::vector<DocumentPart> parts;
   const std::vector<size_t> gpus = last_trials(report, false), pairs = last_trials(report, true);
   if (gpus.empty() && pairs.empty()) return parts;
-  const bool few = gpus.size() <= kMostRows;
+  const bool few = gpus.size() <= kMostMemoryLines;
   parts.push_back(
       {Facts{{format("GPU memory, GB/s of messages of {} to and from host memory of another host "
                      "(of one host: its own), and host memory over the same NICs",

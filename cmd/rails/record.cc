@@ -12,7 +12,7 @@ namespace collctl::cmd {
 
 namespace {
 
-constexpr size_t kMostSizes = 64;
+constexpr size_t kMostCurveSizes = 64;
 constexpr uint64_t kCurveStep = 8;
 
 constexpr const char* kEndWords[] = {"ok",        "unlike", "gid",    "no-route",
@@ -115,7 +115,7 @@ static bool is_of_hosts(const runtime::MemoryTrial& trial, const RailsReport& re
 static void memory_fields(Record& io, RailsReport& report) {
   if (!io.has("memory", report.memory != runtime::MemoryChoice::host)) return;
   io.name("memory", report.memory, runtime::kMemoryChoices, runtime::memory_choice_word);
-  io.field("sizes", report.sizes, kMostSizes);
+  io.field("sizes", report.sizes, kMostCurveSizes);
   io.field("memory_paths", report.trials);
   for (const runtime::MemoryTrial& trial : report.trials)
     if (io.status() && !is_of_hosts(trial, report))

@@ -11,7 +11,7 @@
 namespace collctl::cmd {
 namespace {
 
-constexpr double kAskSeconds = 12;  // of which NCCL has half for asking its processes
+constexpr double kWholeAskSeconds = 12;  // of which NCCL has half for asking its processes
 constexpr size_t kMostLines = 20;
 
 void add_missing(const RasStatus& status, bool dead, const char* what, std::string& text) {
@@ -67,7 +67,8 @@ Result<int> ras_command(const ParsedLine& line, const OutputOptions& output, Con
   const std::string address = !line.words.empty()
                                   ? line.words[0]
                                   : base::environment("NCCL_RAS_ADDR").value_or(kRasAddress);
-  COLL_ASSIGN(const RasStatus status, ask_ras(address, base::Deadline::after_seconds(kAskSeconds)));
+  COLL_ASSIGN(const RasStatus status,
+              ask_ras(address, base::Deadline::after_seconds(kWholeAskSeconds)));
   Document document = document_with(ras_json(address, status), "missing");
   document.title = "collctl status --ras " + address;
   document.has_verdict = false;
