@@ -152,9 +152,12 @@ class BurnJudge {
 
   // What its counters say of it, as the suite `counters` tells it of all devices.
   void judge_errors(const BurntDevice& burnt) {
-    std::map<std::string, uint64_t> sums;  // all links of a device together
-    for (const BurnEvent& event : burnt.device.events)
-      sums[event.what.substr(0, event.what.find(' '))] += event.more;
+    std::map<std::string, uint64_t> sums;  // the NVLinks of a device together
+    for (const BurnEvent& event : burnt.device.events) {
+      const size_t end =
+          event.what.starts_with("nvlink_") ? event.what.find(' ') : std::string::npos;
+      sums[event.what.substr(0, end)] += event.more;
+    }
     for (const auto& [what, more] : sums) {
       const auto kind = !burnt.device.gpu          ? base::CounterOf::host
                         : what.starts_with("aer_") ? base::CounterOf::pci

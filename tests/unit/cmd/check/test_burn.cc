@@ -99,6 +99,12 @@ TEST_CASE("burn: errors that were counted are judged as counters, and drawn", "[
   CHECK(told[0].status == FindingStatus::warn);
   CHECK(told[0].measured == "4");
   CHECK(judge_burnt(all, 0.7).culprits.empty());
+  all[0].device.events.push_back({1, "nvlink_crc_data 3", 20});
+  all[0].device.events.push_back({1, "nvlink_crc_data 14", 5});
+  const auto links = no_passes(all);
+  REQUIRE(links.size() == 2);
+  CHECK(links[0].measured == "25");  // of all links of a GPU
+  all[0].device.events.resize(2);
   all[1].device.events = {{0.5, "ecc_uncorrected", 1}, {0.6, "aer_fatal TLP", 1}};
   const BurnFindings judged = judge_burnt(all, 0.7);
   REQUIRE(judged.culprits.size() == 1);
