@@ -83,7 +83,12 @@ void judge_collective(const NodeJob& job, Finding& all, NodeResult& result) {
   if (!saved->report.rows.empty() && !job.optional) {
     const Timing& timing = saved->report.rows.back().out_of_place;
     if (timing.busbw_GBps > 0) result.speeds[job.name] = {timing.busbw_GBps, ""};
-    say_speed(saved->report.rows.back(), all);
+    const BenchRow& last = saved->report.rows.back();
+    say_speed(last, all);
+    if (last.expected && last.bytes > 0 && last.expected->busbw_GBps > 0)
+      all.basis += format("; the {} expects {:.4g}",
+                          last.expected->source == "model" ? "model" : "bound of the paths",
+                          last.expected->busbw_GBps);
     judge_board(job, saved->report, result.busy, all);
     const std::string below = far_below(saved->report.rows.back());
     if (result.on_gpus && all.status == FindingStatus::pass && !below.empty()) {

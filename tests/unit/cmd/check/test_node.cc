@@ -225,6 +225,13 @@ TEST_CASE("a barrier is judged by its time, in words that have one", "[check]") 
         "n1: 10 us, where 4 (40 %) is what the model expects (limited by latency)");
   CHECK(told[0].measured == "10");
   CHECK(told[0].unit == "us");
+  row.bytes = 1 << 30;
+  row.out_of_place.busbw_GBps = 300;
+  row.expected = {.time_us = 9, .busbw_GBps = 360, .limited_by = "NVLink", .source = "model"};
+  const NodeResult good =
+      judge_job(ended(NodeJobKind::collective, "allreduce", bench_json(report, Verdict({}, {}))));
+  CHECK(good.findings.back().measured == "300");
+  CHECK(good.findings.back().basis == "bus bandwidth at 1 GiB; the model expects 360");
 }
 
 TEST_CASE("a way that a machine has not is told and is no fault; any other failure of it is one",
