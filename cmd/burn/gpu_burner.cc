@@ -16,7 +16,6 @@ namespace collctl::cmd {
 
 namespace {
 
-using kernels::cuda::burn_bits;
 using kernels::cuda::BurnElement;
 using kernels::cuda::BurnFault;
 using kernels::cuda::BurnFill;
@@ -27,7 +26,6 @@ using kernels::cuda::BurnShape;
 using kernels::cuda::BurnSweep;
 using kernels::cuda::BurnType;
 using kernels::cuda::kBurnTypes;
-using transport::Device;
 using transport::DeviceEvent;
 using transport::DeviceMemory;
 using transport::DevicePointer;

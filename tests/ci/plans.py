@@ -93,7 +93,7 @@ REST = [
 ]
 NVCC = [
     # The oldest and the newest; the release build has one between them.
-    Stage("build.cuda", build=("cuda", "collctl_kernels_cuda_launcher"), limit=3600),
+    Stage("build.cuda", build=("cuda", "collctl_kernels_cuda_launcher", "collctl_kernels_cuda"), limit=3600),
     Stage("cuda", ("tests/package/check_cuda.sh", "build/cuda/libcollctl_kernels_cuda_verbs.a", "75", "100"), needs="build.cuda"),
 ]
 
