@@ -61,7 +61,13 @@ Result<std::vector<NcclHost>> ask_facts(CheckRun& run) {
     }
     const Error error = job.error ? *job.error : no_report(job);
     Finding finding{.name = "nccl/facts", .at = {.kind = SubjectKind::host, .host = job.host}};
-    finding.leave_out(format("{}: nccl-facts: {}", job.host, error.chain()), error.hint);
+    const std::string message = format("{}: nccl-facts: {}", job.host, error.chain());
+    if (error.code == ErrorCode::launch) {
+      finding.fail(error.code, message, error.hint);
+      run.out.try_emplace(job.host, "nccl");
+    } else {
+      finding.leave_out(message, error.hint);
+    }
     run.findings.push_back(std::move(finding));
   }
   return hosts;
