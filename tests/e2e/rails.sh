@@ -68,7 +68,8 @@ export FAKE_VERBS_WORLD=$work/world COLUMNS=1000
 
 # GPUs of the stand-in for CUDA, whose memory the adapters reach or do not.
 memory_of_gpus() {
-  local with_gpus=(LD_LIBRARY_PATH=$drivers:$LD_LIBRARY_PATH FAKE_CUDA=2 CUDA_VISIBLE_DEVICES=0,1)
+  # The drivers have a libibverbs of their own, which only lists devices.
+  local with_gpus=(LD_LIBRARY_PATH=$fabric:$drivers:$LD_LIBRARY_PATH FAKE_CUDA=2 CUDA_VISIBLE_DEVICES=0,1)
   case_is "GPU memory by GPUDirect, held back until it is flushed, beside host memory"
   export FAKE_VERBS_DEVICES=fake_0:ib:dmabuf,fake_1:ib:dmabuf
   both=("${with_gpus[@]}" FAKE_VERBS_HOLD_US=5000)
