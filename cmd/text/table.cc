@@ -117,7 +117,8 @@ std::string table_text(std::vector<TableColumn> columns,
     }
   }
   if (!left_out.empty())
-    text += format("{}Columns left out: {} (see --wide)\n", mark.empty() ? "" : "# ", left_out);
+    text += mark.empty() ? format("Columns left out: {} (a larger COLUMNS has room)\n", left_out)
+                         : format("# Columns left out: {} (see --wide)\n", left_out);
   return text;
 }
 
