@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "cmd/judge/blame.h"
 #include "cmd/rails/rails.h"
 
 namespace collctl::cmd {
@@ -28,22 +27,7 @@ MemoryFindings judge_memories(const RailsReport& report, double below);
 // Hosts whose GPUs have something bad in their last measurement.
 std::vector<int> gpus_in_doubt(const RailsReport& report, double below);
 
-// One direction of a measurement.
-struct MemoryAt {
-  size_t trial = 0;
-  bool back = false;
-};
-const runtime::MemoryFlow& flow_of(const RailsReport& report, const MemoryAt& at);
-// That of host memory between the same two NICs, made before it; null: there is none.
-const runtime::MemoryFlow* host_flow_of(const RailsReport& report, const MemoryAt& at);
-// "GPU 3", "host memory"
-std::string memory_name(const RailsHost& host, int gpu);
-// "GPUDirect (DMA-BUF)", "through pinned host memory: no peer memory module is loaded", "host
-// memory"
-std::string use_text(const runtime::MemoryUse& use);
-
-// Of the document: a row for each GPU and NIC, and for two GPUs; sizes. Empty: nothing was
-// measured.
+// A row for each GPU and NIC, and for two GPUs; sizes. Empty: nothing was measured.
 std::vector<DocumentPart> memory_parts(const RailsReport& report);
 
 }  // namespace collctl::cmd

@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "cmd/rails/memory_judge.h"
+#include "cmd/rails/memory_looks.h"
 #include "cmd/text/sizes.h"
 
 namespace collctl::cmd {
