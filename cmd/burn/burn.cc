@@ -49,9 +49,7 @@ Result<BurnFaultSpec> parse_burn_fault(const std::string& text, const std::strin
 
 namespace {
 
-Status run_burn(const TaskContext& context) {
-  context.sink.phase(context.rank, "measure");
-  COLL_TRY(check_one_rank(context));
+Result<std::string> burn_record(const TaskContext& context) {
   COLL_ASSIGN(const BurnSpec spec, BurnSpec::from_json(context.spec.options));
   COLL_ASSIGN(const BurnFaultSpec fault,
               parse_burn_fault(base::knob_text(base::KnobId::burn_fault), base::host_name()));
@@ -70,9 +68,11 @@ Status run_burn(const TaskContext& context) {
   COLL_ASSIGN(report.devices, on_gpus ? burn_gpus_and_cores(run) : burn_cores(run));
   watch.look(base::seconds_since(began), true);
   watch.give(report.devices);
-  COLL_TRY(context.sink.record(burn_json(report)));
-  context.sink.phase(context.rank, "finish");
-  return {};
+  return burn_json(report);
+}
+
+Status run_burn(const TaskContext& context) {
+  return run_one_rank(context, [&] { return burn_record(context); });
 }
 
 Command burn_row(uint32_t own) {

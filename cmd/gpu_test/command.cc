@@ -48,9 +48,7 @@ void name_paths(GpuReport& report) {
   }
 }
 
-Status run_gpu_test(const TaskContext& context) {
-  context.sink.phase(context.rank, "measure");
-  COLL_TRY(check_one_rank(context));
+Result<std::string> gpu_record(const TaskContext& context) {
   COLL_ASSIGN(const GpuTestSpec spec, GpuTestSpec::from_json(context.spec.options));
   const auto* given = context.spec.settings.launcher;
   GpuReport report{.host = base::this_host(), .gpus = {}, .pairs = {}, .legs = {}};
@@ -58,9 +56,11 @@ Status run_gpu_test(const TaskContext& context) {
     COLL_ASSIGN(report, measure_gpus(spec, given != nullptr ? *given : kernels::cuda::launcher()));
     if (report.gpus.size() > 1) name_paths(report);
   }
-  COLL_TRY(context.sink.record(gpu_json(report)));
-  context.sink.phase(context.rank, "finish");
-  return {};
+  return gpu_json(report);
+}
+
+Status run_gpu_test(const TaskContext& context) {
+  return run_one_rank(context, [&] { return gpu_record(context); });
 }
 
 Command gpu_row(uint32_t own) {

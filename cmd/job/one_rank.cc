@@ -8,11 +8,17 @@
 
 namespace collctl::cmd {
 
-Status check_one_rank(const TaskContext& context) {
-  if (context.size == 1) return {};
-  return Error(ErrorCode::usage,
-               format("{} is one rank's, not {} ranks'", context.spec.task->name, context.size),
-               "-n 1; with hosts -N 1, one host at a time");
+Status run_one_rank(const TaskContext& context,
+                    const std::function<Result<std::string>()>& measure) {
+  context.sink.phase(context.rank, "measure");
+  if (context.size != 1)
+    return Error(ErrorCode::usage,
+                 format("{} is one rank's, not {} ranks'", context.spec.task->name, context.size),
+                 "-n 1; with hosts -N 1, one host at a time");
+  COLL_ASSIGN(const std::string record, measure());
+  COLL_TRY(context.sink.record(record));
+  context.sink.phase(context.rank, "finish");
+  return {};
 }
 
 Result<std::string> ask_one_rank(const ParsedLine& given, const RankTask& task,

@@ -141,12 +141,10 @@ Status measure_gpu(int ordinal, const std::map<std::string, std::string>& users,
 }
 
 Status run_memory(const TaskContext& context) {
-  context.sink.phase(context.rank, "measure");
-  COLL_TRY(check_one_rank(context));
-  COLL_ASSIGN(const MemoryReport report, measure_memory());
-  COLL_TRY(context.sink.record(memory_json(report)));
-  context.sink.phase(context.rank, "finish");
-  return {};
+  return run_one_rank(context, []() -> Result<std::string> {
+    COLL_ASSIGN(const MemoryReport report, measure_memory());
+    return memory_json(report);
+  });
 }
 
 void add_memory_options(std::vector<Option>& t, uint32_t own) {

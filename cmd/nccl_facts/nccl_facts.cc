@@ -69,11 +69,8 @@ std::vector<NcclVariable> variables_here() {
 }
 
 Status run_facts(const TaskContext& context) {
-  context.sink.phase(context.rank, "measure");
-  COLL_TRY(check_one_rank(context));
-  COLL_TRY(context.sink.record(nccl_facts_json(nccl_facts())));
-  context.sink.phase(context.rank, "finish");
-  return {};
+  return run_one_rank(context,
+                      []() -> Result<std::string> { return nccl_facts_json(nccl_facts()); });
 }
 
 Command facts_row(uint32_t own) {
