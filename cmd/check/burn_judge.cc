@@ -150,25 +150,23 @@ class BurnJudge {
     found_.findings.push_back(std::move(heat));
   }
 
-  // What its counters say of it, as the suite `counters` tells it of all devices.
+  // Its counters, as the suite `counters` judges those of all devices.
   void judge_errors(const BurntDevice& burnt) {
-    std::map<std::string, uint64_t> sums;  // the NVLinks of a device together
-    for (const BurnEvent& event : burnt.device.events) {
-      const size_t end =
-          event.what.starts_with("nvlink_") ? event.what.find(' ') : std::string::npos;
-      sums[event.what.substr(0, end)] += event.more;
-    }
+    std::map<std::string, uint64_t> sums;
+    for (const BurnEvent& event : burnt.device.events) sums[event.what] += event.more;
+    std::vector<CounterGrowth> grew;
     for (const auto& [what, more] : sums) {
       const auto kind = !burnt.device.gpu          ? base::CounterOf::host
                         : what.starts_with("aer_") ? base::CounterOf::pci
                                                    : base::CounterOf::gpu;
-      auto told = growth_finding(burnt.host, {kind, burnt.device.device, what, 0}, more);
-      if (!told) continue;
-      told->name = "burn/" + what;
-      told->basis = "growth during the burn-in";
-      told->at = subject_of(burnt);
-      if (told->status == FindingStatus::fail) accuse(burnt, *told);
-      found_.findings.push_back(std::move(*told));
+      grew.push_back({{kind, burnt.device.device, what, 0}, more});
+    }
+    for (Finding& told : growth_findings(burnt.host, grew)) {
+      told.name.replace(0, told.name.find('/'), "burn");
+      told.basis = "growth during the burn-in";
+      told.at = subject_of(burnt);
+      if (told.status == FindingStatus::fail) accuse(burnt, told);
+      found_.findings.push_back(std::move(told));
     }
   }
 

@@ -190,6 +190,29 @@ void add_states(const Host& host, const base::DeviceCounters& after,
   }
 }
 
+// None: that is not told.
+const CounterRule* rule_of_growth(const base::DeviceCounter& counter, uint64_t growth) {
+  const CounterRule* const rule = rule_of(counter);
+  return rule != nullptr && growth >= rule->least ? rule : nullptr;
+}
+
+Finding growth_finding(const Host& host, const CounterRule& rule,
+                       const base::DeviceCounter& counter, uint64_t growth) {
+  Finding finding{.name = format("counters/{}", counter.name),
+                  .at = {.kind = subject_of(counter.kind), .host = host, .device = counter.device},
+                  .status = FindingStatus::warn};
+  finding.measured = std::to_string(growth);
+  finding.expected = "0";
+  finding.unit = counter.name.ends_with("_ns") ? "ns" : "";
+  finding.basis = "growth during the check";
+  const Told said = growth_told(rule, counter);
+  finding.message = format("{}: {}: {} during the check ({}: {})", host, plain(counter.device),
+                           said.meaning, plain(counter.name), grown(counter, growth));
+  finding.remedy = said.remedy;
+  if (said.fault) finding.fail(ErrorCode::failed, finding.message, said.remedy);
+  return finding;
+}
+
 }  // namespace
 
 Result<std::string> counters_answer(const std::string& argument) {
@@ -248,60 +271,43 @@ Result<std::map<Host, HostCounters>> ask_counters(const LaunchOptions& launch,
   return hosts;
 }
 
-std::optional<Finding> growth_finding(const Host& host, const base::DeviceCounter& counter,
-                                      uint64_t growth) {
-  const CounterRule* const rule = rule_of(counter);
-  if (rule == nullptr || growth < rule->least) return std::nullopt;
-  Finding finding{.name = format("counters/{}", counter.name),
-                  .at = {.kind = subject_of(counter.kind), .host = host, .device = counter.device},
-                  .status = FindingStatus::warn};
-  finding.measured = std::to_string(growth);
-  finding.expected = "0";
-  finding.unit = counter.name.ends_with("_ns") ? "ns" : "";
-  finding.basis = "growth during the check";
-  const Told said = growth_told(*rule, counter);
-  finding.message = format("{}: {}: {} during the check ({}: {})", host, plain(counter.device),
-                           said.meaning, plain(counter.name), grown(counter, growth));
-  finding.remedy = said.remedy;
-  if (said.fault) finding.fail(ErrorCode::failed, finding.message, said.remedy);
-  return finding;
+std::vector<Finding> growth_findings(const Host& host, std::span<const CounterGrowth> grew) {
+  std::vector<Finding> findings;
+  struct Line {
+    size_t finding = 0;
+    size_t counters = 0;
+    uint64_t sum = 0;
+    const CounterGrowth* worst = nullptr;
+  };
+  std::map<std::pair<std::string, const CounterRule*>, Line> lines;  // by device
+  for (const CounterGrowth& each : grew) {
+    const CounterRule* const rule = rule_of_growth(each.counter, each.by);
+    if (rule == nullptr) continue;
+    Line& line = lines[{each.counter.device, rule}];
+    line.sum += each.by;
+    if (line.worst == nullptr || each.by > line.worst->by) line.worst = &each;
+    if (++line.counters > 1 && !rule->fault) {
+      Finding& first = findings[line.finding];
+      first.measured = std::to_string(line.sum);
+      first.message = format("{}: {}: {} during the check ({} counters: {}; most: {}, {})", host,
+                             plain(each.counter.device), rule->meaning, line.counters,
+                             grown(each.counter, line.sum), plain(line.worst->counter.name),
+                             grown(line.worst->counter, line.worst->by));
+      continue;
+    }
+    line.finding = findings.size();
+    findings.push_back(growth_finding(host, *rule, each.counter, each.by));
+  }
+  return findings;
 }
 
 std::vector<Finding> counter_findings(const Host& host, const base::DeviceCounters& before,
                                       const base::DeviceCounters& after) {
-  std::vector<Finding> findings;
-  // A device's counters under one rule are one finding, unless the rule says fault.
-  struct Line {
-    size_t finding = 0;
-    size_t counters = 0;
-    uint64_t sum = 0, most = 0;
-    const base::DeviceCounter* worst = nullptr;
-  };
-  std::map<std::pair<std::string, const CounterRule*>, Line> lines;  // by device
-  size_t told = 0;
-  for (const base::DeviceCounter& counter : after.counters) {
-    const uint64_t growth = growth_of(before, counter);
-    const CounterRule* rule = rule_of(counter);
-    if (rule == nullptr || growth < rule->least) continue;
-    ++told;
-    Line& line = lines[{counter.device, rule}];
-    line.sum += growth;
-    if (growth > line.most) {
-      line.most = growth;
-      line.worst = &counter;
-    }
-    if (++line.counters > 1 && !rule->fault) {
-      Finding& first = findings[line.finding];
-      first.measured = std::to_string(line.sum);
-      first.message =
-          format("{}: {}: {} during the check ({} counters: {}; most: {}, {})", host,
-                 plain(counter.device), rule->meaning, line.counters, grown(counter, line.sum),
-                 plain(line.worst->name), grown(*line.worst, line.most));
-      continue;
-    }
-    line.finding = findings.size();
-    findings.push_back(*growth_finding(host, counter, growth));
-  }
+  std::vector<CounterGrowth> grew;
+  for (const base::DeviceCounter& counter : after.counters)
+    if (const uint64_t by = growth_of(before, counter); rule_of_growth(counter, by) != nullptr)
+      grew.push_back({counter, by});
+  std::vector<Finding> findings = growth_findings(host, grew);
   add_states(host, after, findings);
   add_retransmissions(host, before, after, findings);
   Finding all{.name = "counters/read", .at = {.kind = SubjectKind::host, .host = host}};
@@ -310,7 +316,7 @@ std::vector<Finding> counter_findings(const Host& host, const base::DeviceCounte
     all.leave_out(
         format("{}: its GPUs' counters cannot be read: {}", host, plain(after.nvml_missing)),
         "collctl doctor says what is wrong with the driver");
-  all.cell = told == 0 ? "" : format("{} grew", told);
+  all.cell = grew.empty() ? "" : format("{} grew", grew.size());
   // Without GPUs nothing is missed.
   const bool gpus = std::any_of(after.counters.begin(), after.counters.end(),
                                 [](const auto& each) { return each.kind == CounterOf::gpu; });

@@ -3,6 +3,7 @@
 // asking is pure.
 #pragma once
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,9 +28,13 @@ struct HostCounters {
 Result<std::map<Host, HostCounters>> ask_counters(const LaunchOptions& launch,
                                                   const std::map<Host, HostCounters>& before);
 
-// Of a counter that grew by so much; none: that is not told.
-std::optional<Finding> growth_finding(const Host& host, const base::DeviceCounter& counter,
-                                      uint64_t growth);
+struct CounterGrowth {
+  base::DeviceCounter counter;
+  uint64_t by = 0;
+};
+// A device's counters under one rule are one finding, unless the rule says fault; growth that no
+// rule tells is left out.
+std::vector<Finding> growth_findings(const Host& host, std::span<const CounterGrowth> grew);
 // A finding for each value that grew, or is bad however long it has been so; and one that says
 // how much was looked at.
 std::vector<Finding> counter_findings(const Host& host, const base::DeviceCounters& before,
