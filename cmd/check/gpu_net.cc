@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "cmd/check/check.h"
+#include "cmd/job/device_choice.h"
 #include "cmd/rails/memory_judge.h"
 
 namespace collctl::cmd {
@@ -12,7 +13,7 @@ namespace collctl::cmd {
 // defect: the report is about a host that took no part.
 Status tally_gpu_paths(const std::vector<Host>& hosts, const RailsReport& report, bool every_nic,
                        Tally& tally) {
-  // Who has taken no part is no host without a GPU.
+  // A host that has taken no part is no host without a GPU.
   for (const Host& host : hosts)
     if (std::ranges::find(report.hosts, host, &RailsHost::host) == report.hosts.end())
       tally.plan(host, 1, "paths of GPU memory");
@@ -38,7 +39,7 @@ Status tally_gpu_paths(const std::vector<Host>& hosts, const RailsReport& report
 }
 
 Status check_gpu_net(CheckRun& run) {
-  if (run.line.has("device") && run.line.text("device") == "cpu") {
+  if (interpret_device(run.line) == DeviceRequest::cpu) {
     run.nothing_there = "--device cpu";
     return {};
   }

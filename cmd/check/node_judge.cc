@@ -51,6 +51,10 @@ std::string detour_of(const BenchHeader& header) {
 
 constexpr double kFarBelow = 0.5;
 
+const char* source_words(const RowExpected& expected) {
+  return expected.source == "model" ? "model" : "bound of the paths";
+}
+
 void judge_collective(const NodeJob& job, Finding& all, NodeResult& result) {
   auto saved = read_report(job.output);
   if (!saved) {
@@ -81,16 +85,15 @@ void judge_collective(const NodeJob& job, Finding& all, NodeResult& result) {
   }
   result.timed = !saved->report.rows.empty();
   if (!saved->report.rows.empty() && !job.optional) {
-    const Timing& timing = saved->report.rows.back().out_of_place;
-    if (timing.busbw_GBps > 0) result.speeds[job.name] = {timing.busbw_GBps, ""};
     const BenchRow& last = saved->report.rows.back();
+    const Timing& timing = last.out_of_place;
+    if (timing.busbw_GBps > 0) result.speeds[job.name] = {timing.busbw_GBps, ""};
     say_speed(last, all);
     if (last.expected && last.bytes > 0 && last.expected->busbw_GBps > 0)
-      all.basis += format("; the {} expects {:.4g}",
-                          last.expected->source == "model" ? "model" : "bound of the paths",
+      all.basis += format("; the {} expects {:.4g}", source_words(*last.expected),
                           last.expected->busbw_GBps);
     judge_board(job, saved->report, result.busy, all);
-    const std::string below = far_below(saved->report.rows.back());
+    const std::string below = far_below(last);
     if (result.on_gpus && all.status == FindingStatus::pass && !below.empty()) {
       all.status = FindingStatus::warn;
       all.message = format("{}: {}", job.host, below);
@@ -192,8 +195,7 @@ std::string far_below(const BenchRow& row) {
   if (!row.expected || timing.time_us <= 0 || row.expected->efficiency(timing) >= kFarBelow)
     return {};
   const double share = 100 * row.expected->efficiency(timing);
-  const std::string by = format("the {} expects (limited by {})",
-                                row.expected->source == "model" ? "model" : "bound of the paths",
+  const std::string by = format("the {} expects (limited by {})", source_words(*row.expected),
                                 row.expected->limited_by);
   if (row.bytes == 0)  // a barrier
     return format("{:.4g} us, where {:.4g} ({:.0f} %) is what {}", timing.time_us,
