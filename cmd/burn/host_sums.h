@@ -7,7 +7,7 @@
 
 namespace collctl::cmd {
 
-// Of the inputs of all products: of matrix a; of b one more.
+// A number for the inputs of all products: of matrix a; of b one more.
 inline constexpr uint64_t kBurnSeed = 20;
 
 struct HostSum {
@@ -19,7 +19,7 @@ struct HostSum {
   // Whether a GPU's, as it stands in the product, is as near as its arithmetic allows; NaN is not.
   bool is_near(uint64_t found) const;
 };
-// Of elements that are spread over the product, the same ones each time.
+// Elements that are spread over the product, the same ones each time.
 std::vector<HostSum> host_sums(kernels::cuda::BurnType type, const kernels::cuda::BurnShape& shape);
 
 }  // namespace collctl::cmd

@@ -143,7 +143,7 @@ Status check_node(CheckRun& run);
 Status check_gpus(CheckRun& run);
 Status check_pairs(CheckRun& run);
 Status tally_paths(const std::vector<Host>& hosts, const RailsReport& report, Tally& tally);
-// Of each InfiniBand port whose rate has a floor: its best path to or from a port that is not
+// For each InfiniBand port whose rate has a floor: its best path to or from a port that is not
 // slower, beside that. Less is told and no fault. Pure.
 std::vector<Finding> port_findings(const RailsReport& report, const Floors& floors);
 Status check_gpu_net(CheckRun& run);

@@ -20,7 +20,7 @@ constexpr int kAgainLonger = 4;
 constexpr const char* kVariant = "default";
 constexpr double kFactsSeconds = 60;
 
-// What NCCL has as calls of its own.
+// The collectives that NCCL has as calls of its own.
 std::vector<BenchSpec> nccl_specs(const CheckRun& run) {
   using kernels::Collective;
   std::vector<BenchSpec> specs;
@@ -249,7 +249,7 @@ class Beside {
     }
   }
 
-  // Of several runs on a host: all ways and warnings, and the RAS that has most to say.
+  // Several runs on a host: all ways and warnings, and the RAS that has most to say.
   static void take_worse(NcclOnHost& known, NcclOnHost&& next) {
     for (NcclWay& way : next.log.ways)
       if (std::ranges::find(known.log.ways, way.via, &NcclWay::via) != known.log.ways.end())

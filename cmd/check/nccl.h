@@ -60,13 +60,13 @@ std::vector<NcclRow> nccl_rows(const BenchReport& timed);
 void add_watched(const BenchReport& watched, std::vector<NcclRow>& rows);
 // Whether one of the two has less than `below` of the other's speed at any size.
 bool nccl_differs(std::span<const NcclRow> rows, double below);
-// What one collective's rows say. The first is of the whole, "nccl/COLLECTIVE".
+// Findings of one collective's rows. The first is of the whole, "nccl/COLLECTIVE".
 std::vector<Finding> nccl_speed_findings(std::span<const NcclRow> rows, double below);
 std::vector<Finding> nccl_data_findings(const BenchReport& watched);
 // Its log and its RAS, of all watched runs; `own`: links of ours on the same ranks.
 std::vector<Finding> nccl_seen_findings(const NcclReport& report);
 
-// Of a run whose facts are known. Errors: a signal, incomplete.
+// The suite for a run whose facts are known. Errors: a signal, incomplete.
 using NcclMeasure = std::function<Result<std::optional<Error>>(
     CheckRun& run, const std::vector<Host>& hosts, const BenchSpec& spec, const std::string& what,
     BenchReport& report)>;

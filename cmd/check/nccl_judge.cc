@@ -1,4 +1,4 @@
-// What the installed NCCL's facts, figures, log and RAS say, and of whom.
+// Findings of the installed NCCL's facts, figures, log and RAS, and whom they are about.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -110,7 +110,7 @@ void compare_variables(const std::vector<NcclHost>& hosts, std::vector<Finding>&
   }
 }
 
-// What is wrong on a host by itself.
+// Faults of a host by itself.
 void judge_own(const NcclHost& host, std::vector<Finding>& findings) {
   const NcclFacts& facts = host.facts;
   if (!facts.library.path.empty() && !facts.library.missing.empty())
@@ -146,7 +146,7 @@ const NcclChoice* choice_of(const std::vector<NcclChoice>& choices, const NcclRo
   return nullptr;
 }
 
-// Of all that is slow the worst counts, and the largest where several are alike.
+// Among all that is slow the worst counts, and the largest where several are alike.
 struct Slow {
   const NcclRow* worst = nullptr;
   size_t sizes = 0;

@@ -36,7 +36,7 @@ double pair_seconds(int hosts, CheckLevel level) {
   const auto rounds = double(pair_rounds(hosts).size());
   return kAskSeconds + (rounds + 4) * (level == CheckLevel::full ? 1.0 : 0.3) + 0.02 * hosts;
 }
-// Of eight GPUs with a NIC each, beside two hosts, and some more for suspects.
+// For eight GPUs with a NIC each, beside two hosts, and some more for suspects.
 double gpu_net_seconds(int hosts, CheckLevel level) {
   return kAskSeconds + (level == CheckLevel::full ? 90 : 20) + 0.05 * hosts;
 }

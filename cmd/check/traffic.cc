@@ -1,4 +1,4 @@
-// What inference sends over all hosts: tokens to experts and back, and blocks of a cache.
+// The traffic of inference over all hosts: tokens to experts and back, and blocks of a cache.
 #include <algorithm>
 
 #include "base/format.h"

@@ -23,7 +23,7 @@ void add_problem(RasStatus& status, std::string_view what) {
   if (status.problems.size() < kMostRasEntries) status.problems.push_back(ras_text(what));
 }
 
-// Of what stands between two words of a line.
+// The text between two words of a line.
 std::string_view between(std::string_view line, std::string_view before, std::string_view after) {
   const size_t from = line.find(before);
   if (from == std::string_view::npos) return {};
@@ -319,7 +319,7 @@ Result<RasStatus> read_ras_text(const std::string& text) {
     } else if (section == Section::none) {
       if (table) take_group(line, status);
     } else if (line.starts_with("  ")) {
-      // Of a mismatch the ranks are outliers, not missing ones.
+      // In a mismatch the ranks are outliers, not missing ones.
       const bool lost = section == Section::errors && heading.find("ERROR") == std::string::npos;
       if (lost && take_process(line, dead, status)) continue;
       if (lost && line.find("issing communicator data") != std::string_view::npos) continue;
@@ -342,7 +342,8 @@ Result<RasStatus> read_ras_text(const std::string& text) {
 
 Result<RasStatus> ask_ras(const std::string& address, Deadline deadline) {
   auto status = ask_by(address, true, deadline);
-  // What 2.28 writes of missing ranks is no JSON: a comma is not there. Its text has them as well.
+  // The answer of 2.28 about missing ranks is no JSON: a comma is not there. Its text has them as
+  // well.
   if (!status && status.error().code == ErrorCode::usage) status = ask_by(address, false, deadline);
   if (!status) return std::move(status.error()).within(format("asking NCCL's RAS at {}", address));
   return status;

@@ -1,4 +1,4 @@
-// What NCCL's RAS says of a running job (NCCL 2.24 and later): its port is asked by the text
+// NCCL's RAS on a running job (NCCL 2.24 and later): its port is asked by the text
 // protocol of ncclras, the answer is JSON from 2.28.7 on and a text before that. Untrusted, bounded
 // in bytes and time. Threads: any.
 #pragma once

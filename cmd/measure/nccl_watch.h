@@ -42,7 +42,7 @@ class NcclWatch {
   // One in a process, before NCCL's first call: NCCL reads these variables once. Error unavailable:
   // no memory for the log.
   static Result<std::unique_ptr<NcclWatch>> begin();
-  // Of this process, so far.
+  // For this process, so far.
   NcclLog log() const;
 
  private:

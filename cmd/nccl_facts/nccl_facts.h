@@ -42,7 +42,7 @@ std::string nccl_facts_json(const NcclFacts& facts);
 Result<NcclFacts> read_nccl_facts(const std::string& json);
 std::string nccl_facts_text(const NcclFacts& facts);
 
-// Of this process. Loads the libraries.
+// Those of this process. Loads the libraries.
 NcclFacts nccl_facts();
 
 extern const RankTask kNcclFactsTask;

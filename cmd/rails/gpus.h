@@ -49,7 +49,7 @@ struct RailGpus {
 void fields(base::Record& io, RailGpus& all);
 
 struct RailHost;
-// Of this host, whose NICs are known already; `devices` in the order of the GPUs.
+// Those of this host, whose NICs are known already; `devices` in the order of the GPUs.
 void find_rail_gpus(RailHost& host, std::vector<std::shared_ptr<transport::Device>>& devices);
 
 }  // namespace collctl::runtime

@@ -21,10 +21,10 @@ class MemoryArea {
                                                   uint32_t message_bytes);
   uint32_t message_bytes() const { return message_bytes_; }
   const transport::DevicePointer& device() const { return device_; }  // null: the host
-  // What is measured.
+  // The memory that is measured.
   uint8_t* data(uint32_t slot) const { return data_ + size_t(slot) * message_bytes_; }
   size_t bytes() const { return RailPath::memory_bytes(message_bytes_); }
-  // Of a GPU's: pinned host memory beside it, of the same size.
+  // For a GPU's: pinned host memory beside it, of the same size.
   uint8_t* beside(uint32_t slot) const { return pinned_.data() + size_t(slot) * message_bytes_; }
   const transport::DeviceStream& stream() const { return stream_; }
   // All of it, whatever was there. Error: the GPU's.
@@ -60,7 +60,7 @@ class MemoryEnd {
   Status fill();
   // So many messages of so many bytes. Error: deadline, or the network's.
   Status run(uint64_t count, uint32_t bytes, Deadline deadline);
-  // Of the last run, at a receiver: from the first message's arrival to the last's.
+  // The rate of the last run, at a receiver: from the first message's arrival to the last's.
   double GBps() const { return GBps_; }
   // At a receiver: each message that arrived since fill(), of at least kWindow, begins with so many
   // bytes as they were sent, and nothing lies behind them. Error bad_data.

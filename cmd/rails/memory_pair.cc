@@ -19,7 +19,7 @@ constexpr int kRoundTrips = 32;
 constexpr uint32_t kSmall = 8;
 constexpr double kMostPointSeconds = 10;  // of a size: slower paths have no figure of it
 
-// What an end has seen of a direction in one step.
+// An end's view of a direction in one step.
 struct Said {
   RailEnd end = RailEnd::ok;
   double GBps = 0, us = 0;
@@ -251,7 +251,7 @@ Status MemoryTest::prepare(Half& half) {
       const GpuToNic& nic = side_.mine->gpus.list[size_t(half.gpu)].nics[place];
       forbidden = which == kOut ? nic.no_read : nic.no_write;
     }
-    // What goes there and what comes back differ.
+    // The data that goes there and that comes back differ.
     const auto seed = uint8_t((which == kOut) == side_.first ? 1 : 2);
     half.ends[which] = std::make_unique<MemoryEnd>(*half.paths[which]->connection(), **area,
                                                    which == kOut, forbidden, seed);

@@ -22,7 +22,8 @@ class PairTalk {
   int64_t heard_ns_ = now_ns(), beat_ns_ = now_ns();  // of the peer, of all
 };
 
-// What distinguishes a path from others of its pair of hosts, and what its messages lie in.
+// The part that distinguishes a path from others of its pair of hosts, and what its messages lie
+// in.
 struct PathPlan {
   uint32_t purpose = 0, number = 0;
   RailMemory memory = {};

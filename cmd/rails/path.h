@@ -78,7 +78,7 @@ class RailPath {
 
   bool good() const { return !error_; }
   bool connected() const { return connection_ != nullptr; }
-  // What it goes over, for other messages than its own; null: not connected.
+  // The connection that it goes over, for other messages than its own; null: not connected.
   transport::NetConnection* connection() { return connection_.get(); }
   // The protocol whose stream those use, kWindow at once.
   static constexpr int kStream = int(kernels::Protocol::simple);

@@ -49,7 +49,7 @@ class RailsSink : public TaskSink {
   std::string record_;
 };
 
-// Who asks for sizes asks for GPU memory.
+// A request for sizes is one for GPU memory.
 Status settle_sizes(const ParsedLine& line, RailsSpec& spec) {
   using runtime::MemoryChoice;
   const bool sizes = line.has("min-bytes") || line.has("max-bytes");

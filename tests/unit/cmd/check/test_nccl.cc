@@ -321,7 +321,7 @@ TEST_CASE("nccl: hosts that differ from their peers are named", "[check]") {
   CHECK(by["nccl/plugins n2"]->message.find("NCCL_TUNER_PLUGIN=x cannot be used") !=
         std::string::npos);
   CHECK(by.size() == 6);  // and the variable of n2
-  // Of two nobody knows which is right.
+  // With two nobody knows which is right.
   auto two = alike(2);
   two[1].facts.library.version = "2.27.3";
   const auto both = nccl_fact_findings(two);

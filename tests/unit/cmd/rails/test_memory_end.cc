@@ -164,7 +164,7 @@ TEST_CASE("GPU memory goes by the NIC where it may, else through pinned memory",
       CHECK(same);
     }
     CHECK(stream.cable.touched_device == (each.way == MemoryWay::direct));
-    // What was sent before is none of what is sent now.
+    // The data sent before is none of that sent now.
     CHECK(!stream.receiver->compare(kMessage));
   }
   CHECK(fake_cuda::counts() == fake_cuda::Counts{});

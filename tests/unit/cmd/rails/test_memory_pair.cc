@@ -21,7 +21,7 @@ namespace {
 constexpr uint32_t kBytes = 64 << 10;
 constexpr double kPatience = 60;
 
-// What each end has said and the other has not heard yet.
+// Words of each end that the other has not heard yet.
 struct Wire {
   std::mutex mutex;
   std::condition_variable news;
