@@ -234,8 +234,8 @@ void MemoryJudge::tell_slower() {
     Finding& finding = v_.checks.emplace_back();
     finding.name = "slower";
     finding.status = FindingStatus::warn;
-    finding.message = format("{}; all {} are alike ({}), so nobody is named", text,
-                             counted(list.size(), "path"), kind);
+    finding.message =
+        format("{}; the paths of one kind ({}) are alike, so nobody is named", text, kind);
     finding.remedy =
         "a good machine of the kind tells whether that is all it can do; collctl doctor says how "
         "ACS and IOMMU are set";
