@@ -5,9 +5,14 @@
 #include <nlohmann/json.hpp>
 
 #include "base/format.h"
+#include "cmd/burn/burn.h"
 #include "cmd/check/check.h"
 #include "cmd/doctor/doctor.h"
+#include "cmd/gpu_test/gpu_test.h"
+#include "cmd/memory_test/memory_test.h"
+#include "cmd/nccl_facts/nccl_facts.h"
 #include "cmd/rails/rails.h"
+#include "cmd/status/ras.h"
 #include "cmd/window_test/window_test.h"
 
 namespace collctl::cmd {
@@ -48,12 +53,6 @@ Status fill_rails(Saved& saved) {
   return {};
 }
 
-Status fill_window_test(Saved& saved) {
-  COLL_ASSIGN(const WindowReport report, read_window_report(saved.document.judged.document));
-  saved.document = window_document(report, saved.document.json);
-  return {};
-}
-
 Status fill_doctor(Saved& saved) {
   const Judgement& judged = saved.document.judged;
   COLL_ASSIGN(const Survey survey, read_survey(judged.document));
@@ -69,6 +68,14 @@ Status fill_check(Saved& saved) {
   saved.paths = report.paths;
   saved.document = check_document(report, saved.document.json);
   saved.document.more_svg = picture;
+  return {};
+}
+
+// Of reports that are read and shown by two functions.
+template <auto read, auto shown>
+Status fill_by(Saved& saved) {
+  COLL_ASSIGN(const auto report, read(saved.document.judged.document));
+  saved.document = shown(report, saved.document.json);
   return {};
 }
 
@@ -119,7 +126,7 @@ constexpr Kind kKinds[] = {
     {"collctl.check/1", "checks", fill_check},
     {"collctl.doctor/1", "checks", fill_doctor},
     {"collctl.rails/1", "checks", fill_rails},
-    {"collctl.window-test/1", "checks", fill_window_test},
+    {"collctl.window-test/1", "checks", fill_by<read_window_report, window_document>},
     {"collctl.topo/1", "gpus", fill_lists},
     {"collctl.topo-hosts/1", "groups", fill_lists},
     {"collctl.topo-diff/1", "differences", fill_lists},
@@ -128,6 +135,12 @@ constexpr Kind kKinds[] = {
     {"collctl.runs/1", "timings", fill_lists},
     {"collctl.diff/1", "timings", fill_lists},
     {"collctl.trend/1", "figures", fill_lists},
+    {"collctl.status/1", "jobs", fill_lists},
+    {"collctl.ras/1", "missing", fill_by<read_ras_report, ras_document>},
+    {"collctl.memory-test/1", "rows", fill_by<read_memory, memory_document>},
+    {"collctl.gpu-test/1", "hosts", fill_by<read_gpu_report, gpu_document>},
+    {"collctl.burn-test/1", "devices", fill_by<read_burn, burn_document>},
+    {"collctl.nccl-facts/1", "variables", fill_by<read_nccl_facts, nccl_facts_document>},
 };
 
 Result<const Kind*> kind_of(const std::string& schema) {

@@ -9,7 +9,8 @@
 #include "base/host_facts.h"
 #include "cmd/burn/error_watch.h"
 #include "cmd/cli/option_rows.h"
-#include "cmd/job/one_rank.h"
+#include "cmd/report/one_rank.h"
+#include "cmd/report/options.h"
 #include "kernels/cuda/launcher/launcher.h"
 
 namespace collctl::cmd {
@@ -94,6 +95,7 @@ Command burn_row(uint32_t own) {
 
 void add_burn_options(std::vector<Option>& t, uint32_t own) {
   using namespace kinds;
+  add_file_option(t, own, FileKinds{}, kWholeFiles);
   const Adder add{t, Group::measure, own};  // hidden, as the command is
   add("burn-for", seconds("TIME", 0, 31622400, "60"), to<&BurnSpec::seconds>,
       "how long (burn-test): 90s, 15m, 2h")
@@ -111,25 +113,13 @@ const RankTask kBurnTask{
     .name = "burn-test", .run = run_burn, .command = burn_row, .add_options = add_burn_options};
 
 Result<int> burn_command(const ParsedLine& given, Console& console) {
-  COLL_TRY(base::check_knobs());
   BurnSpec spec;
   COLL_TRY(fill(given, spec));
-  COLL_ASSIGN(const std::string record, ask_one_rank(given, kBurnTask, spec.to_json()));
-  COLL_ASSIGN(const BurnReport report, read_burn(record));
-  bool wrong = false, burnt = false;
-  std::vector<const BurnDevice*> devices;
-  for (const BurnDevice& device : report.devices) {
-    devices.push_back(&device);
-    wrong = wrong || !device.wrong.empty();
-    burnt = burnt || (device.rounds > 0 && device.why_not.empty());
-  }
-  const std::vector<BurnVote> votes = vote(devices);
-  std::string text = given.has("json") ? burn_json(report) + "\n" : burn_text(report);
-  if (!given.has("json"))
-    for (const BurnVote& each : votes) text += vote_text(each, devices) + "\n";
-  console.out(text);
-  if (wrong || !votes.empty()) return int(ErrorCode::bad_data);
-  return burnt ? 0 : int(ErrorCode::incomplete);
+  return one_rank_command(given, console, kBurnTask, spec.to_json(),
+                          [](const std::string& record) -> Result<Document> {
+                            COLL_ASSIGN(const BurnReport report, read_burn(record));
+                            return burn_document(report, burn_json(report));
+                          });
 }
 
 }  // namespace collctl::cmd

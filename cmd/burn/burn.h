@@ -14,6 +14,7 @@
 
 #include "base/processors.h"
 #include "cmd/cli/parse.h"
+#include "cmd/document/document.h"
 #include "cmd/measure/task.h"
 #include "cmd/text/console.h"
 
@@ -88,7 +89,9 @@ struct BurnReport {
   double seconds = 0;  // asked
   std::vector<BurnDevice> devices;
 };
-std::string burn_text(const BurnReport& report);
+// With votes of its devices over each other, and its exit code. `json`: burn_json(), or the file
+// that the report was read from.
+Document burn_document(const BurnReport& report, std::string json);
 std::string burn_json(const BurnReport& report);
 Result<BurnReport> read_burn(const std::string& json);
 // "bf16 in round 3, row 5, column 9: 0x3f80a000, not 0x3f808000 (bit 13; 1 word in all)"

@@ -120,26 +120,46 @@ std::string wrong_text(const BurnWrong& wrong) {
                 counted(wrong.count, "word"), wrong.against);
 }
 
-std::string burn_text(const BurnReport& report) {
-  std::string text;
-  for (const BurnDevice& device : report.devices) {
-    std::string works;
-    for (const BurnWork& work : device.works)
-      works += format(", {} {:.4g} TFLOP/s", work.what, work.TFLOPs);
-    text += format("{:<14} {}{}", device.device, counted(device.rounds, "round"), works);
-    if (device.memory_bytes > 0)
-      text += format(", {} of memory {}", human_bytes(device.memory_bytes),
-                     device.memory_passes == 1 ? "once" : format("{} times", device.memory_passes));
-    BurnSample all;
-    for (const BurnSample& sample : device.samples) merge_sample(all, sample, 1);
-    if (all.temperature_C > 0) text += format(", up to {:.0f} C", all.temperature_C);
-    for (const BurnEvent& event : device.events)
-      text += format(", {}: {} more at {:.0f} s", event.what, event.more, event.at_s);
-    text += device.why_not.empty() ? "\n" : format(": not burnt: {}\n", device.why_not);
-    for (const BurnWrong& wrong : device.wrong)
-      text += format("  WRONG DATA: {}\n", wrong_text(wrong));
-  }
+static std::string device_text(const BurnDevice& device) {
+  std::string text = format("{:<14} {}", device.device, counted(device.rounds, "round"));
+  for (const BurnWork& work : device.works)
+    text += format(", {} {:.4g} TFLOP/s", work.what, work.TFLOPs);
+  if (device.memory_bytes > 0)
+    text += format(", {} of memory {}", human_bytes(device.memory_bytes),
+                   device.memory_passes == 1 ? "once" : format("{} times", device.memory_passes));
+  BurnSample all;
+  for (const BurnSample& sample : device.samples) merge_sample(all, sample, 1);
+  if (all.temperature_C > 0) text += format(", up to {:.0f} C", all.temperature_C);
+  for (const BurnEvent& event : device.events)
+    text += format(", {}: {} more at {:.0f} s", event.what, event.more, event.at_s);
+  if (!device.why_not.empty()) text += ": not burnt: " + device.why_not;
   return text;
+}
+
+Document burn_document(const BurnReport& report, std::string json) {
+  Facts shown;
+  bool wrong = false, burnt = false;
+  std::vector<const BurnDevice*> devices;
+  for (const BurnDevice& device : report.devices) {
+    devices.push_back(&device);
+    wrong = wrong || !device.wrong.empty();
+    burnt = burnt || (device.rounds > 0 && device.why_not.empty());
+    shown.lines.push_back(device_text(device));
+    for (const BurnWrong& word : device.wrong)
+      shown.lines.push_back("  WRONG DATA: " + wrong_text(word));
+  }
+  for (const BurnVote& each : vote(devices)) {
+    wrong = true;
+    shown.lines.push_back(vote_text(each, devices));
+  }
+  Document document = document_with(std::move(json), "devices");
+  document.title = "collctl burn-test: " + report.host;
+  document.has_verdict = false;
+  document.judged.exit_code = wrong   ? int(ErrorCode::bad_data)
+                              : burnt ? 0
+                                      : int(ErrorCode::incomplete);
+  document.parts.push_back({std::move(shown)});
+  return document;
 }
 
 void merge_sample(BurnSample& into, const BurnSample& next, size_t weight) {

@@ -10,8 +10,8 @@
 #include "base/record.h"
 #include "cmd/cli/option_rows.h"
 #include "cmd/gpu_test/bench.h"
-#include "cmd/job/one_rank.h"
 #include "cmd/measure/fields.h"
+#include "cmd/report/one_rank.h"
 #include "cmd/report/options.h"
 #include "cmd/topo/view.h"
 #include "kernels/cuda/launcher/launcher.h"
@@ -116,17 +116,13 @@ const RankTask kGpuTask{
     .name = "gpu-test", .run = run_gpu_test, .command = gpu_row, .add_options = add_gpu_options};
 
 Result<int> gpu_command(const ParsedLine& given, Console& console) {
-  COLL_TRY(base::check_knobs());
-  COLL_ASSIGN(const OutputOptions output, interpret_files(given));
   GpuTestSpec spec;
   COLL_TRY(fill(given, spec));
-  COLL_ASSIGN(const std::string record, ask_one_rank(given, kGpuTask, spec.to_json()));
-  COLL_ASSIGN(const GpuReport report, read_gpu_report(record));
-  const bool wrong =
-      std::ranges::any_of(report.pairs, [](const GpuPair& pair) { return !pair.wrong.empty(); }) ||
-      std::ranges::any_of(report.legs, [](const HostLeg& leg) { return leg.wrong; });
-  COLL_TRY(deliver(gpu_document(report), output, console));
-  return wrong ? int(ErrorCode::bad_data) : 0;
+  return one_rank_command(given, console, kGpuTask, spec.to_json(),
+                          [](const std::string& record) -> Result<Document> {
+                            COLL_ASSIGN(const GpuReport report, read_gpu_report(record));
+                            return gpu_document(report, gpu_json(report));
+                          });
 }
 
 }  // namespace collctl::cmd

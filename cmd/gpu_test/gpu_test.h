@@ -95,7 +95,8 @@ Result<GpuReport> measure_gpus(const GpuTestSpec& spec, const kernels::cuda::Lau
 std::optional<Grid> figure_grid(const GpuReport& report, PairFigure figure);
 Table gpu_table(const GpuReport& report);
 Table leg_table(const GpuReport& report);
-Document gpu_document(const GpuReport& report);
+// With its exit code. `json`: gpu_json(), or the file that the report was read from.
+Document gpu_document(const GpuReport& report, std::string json);
 // Heat maps of all figures of these hosts, the first few of them; empty: there is no pair.
 std::string gpus_svg(std::span<const GpuReport> reports);
 

@@ -212,8 +212,8 @@ Table leg_table(const GpuReport& report) {
   return table;
 }
 
-Document gpu_document(const GpuReport& report) {
-  Document document = document_with(gpu_json(report), "hosts");
+Document gpu_document(const GpuReport& report, std::string json) {
+  Document document = document_with(std::move(json), "hosts");
   document.title = format("collctl gpu-test: {}", report.host);
   document.has_verdict = false;
   Facts facts;
@@ -233,7 +233,15 @@ Document gpu_document(const GpuReport& report) {
       document.parts.push_back({std::move(*grid)});
   document.parts.push_back({leg_table(report)});
   document.parts.push_back({std::move(facts)});
+  const bool wrong =
+      std::ranges::any_of(report.pairs, [](const GpuPair& pair) { return !pair.wrong.empty(); }) ||
+      std::ranges::any_of(report.legs, &HostLeg::wrong);
+  document.judged.exit_code = wrong ? int(ErrorCode::bad_data) : 0;
   document.svg = gpus_svg({&report, 1});
+  Document pairs;
+  pairs.json = json_of(report);
+  pairs.rows = "pairs";
+  document.csv = document_as(Format::csv, pairs);
   return document;
 }
 

@@ -15,8 +15,8 @@
 #include "base/host_state.h"
 #include "base/processors.h"
 #include "base/record.h"
-#include "cmd/job/one_rank.h"
 #include "cmd/measure/fields.h"
+#include "cmd/report/one_rank.h"
 #include "cmd/report/options.h"
 #include "cmd/text/provenance.h"
 #include "transport/device/device.h"
@@ -190,8 +190,8 @@ static void fields(Record& io, MemoryReport& report) {
   io.field("rows", report.rows, kMostMemoryRows);
 }
 
-Document memory_document(const MemoryReport& report) {
-  Document document = document_with(memory_json(report), "rows");
+Document memory_document(const MemoryReport& report, std::string json) {
+  Document document = document_with(std::move(json), "rows");
   document.title = "collctl memory-test: " + report.host;
   document.has_verdict = false;
   Table table{.columns = {{.title = "device", .left = true},
@@ -201,6 +201,8 @@ Document memory_document(const MemoryReport& report) {
   for (const MemoryRow& row : report.rows)
     table.add({row.device, row.what, format("{:.4g}", row.GBps), row.wrong ? "WRONG" : "right"});
   document.parts.push_back({std::move(table)});
+  if (std::ranges::any_of(report.rows, &MemoryRow::wrong))
+    document.judged.exit_code = int(ErrorCode::bad_data);
   return document;
 }
 
@@ -229,16 +231,12 @@ const RankTask kMemoryTask{.name = "memory-test",
                            .command = memory_row,
                            .add_options = add_memory_options};
 
-// The command `memory-test`.
-
 Result<int> memory_command(const ParsedLine& given, Console& console) {
-  COLL_TRY(base::check_knobs());
-  COLL_ASSIGN(const OutputOptions output, interpret_files(given));
-  COLL_ASSIGN(const std::string record, ask_one_rank(given, kMemoryTask, "{}"));
-  COLL_ASSIGN(const MemoryReport report, read_memory(record));
-  COLL_TRY(deliver(memory_document(report), output, console));
-  const bool wrong = std::ranges::any_of(report.rows, &MemoryRow::wrong);
-  return wrong ? int(ErrorCode::bad_data) : 0;
+  return one_rank_command(given, console, kMemoryTask, "{}",
+                          [](const std::string& record) -> Result<Document> {
+                            COLL_ASSIGN(const MemoryReport report, read_memory(record));
+                            return memory_document(report, memory_json(report));
+                          });
 }
 
 }  // namespace collctl::cmd

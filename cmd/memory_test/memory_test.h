@@ -28,7 +28,8 @@ struct MemoryReport {
   std::string host;
   std::vector<MemoryRow> rows;
 };
-Document memory_document(const MemoryReport& report);
+// With its exit code. `json`: memory_json(), or the file that the report was read from.
+Document memory_document(const MemoryReport& report, std::string json);
 std::string memory_json(const MemoryReport& report);
 Result<MemoryReport> read_memory(const std::string& json);
 

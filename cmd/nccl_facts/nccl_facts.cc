@@ -12,7 +12,8 @@
 #include "base/printable.h"
 #include "base/record.h"
 #include "base/site_files.h"
-#include "cmd/job/one_rank.h"
+#include "cmd/report/one_rank.h"
+#include "cmd/report/options.h"
 #include "cmd/text/provenance.h"
 
 namespace collctl::cmd {
@@ -87,11 +88,15 @@ Command facts_row(uint32_t own) {
           .run = nccl_facts_command};
 }
 
+void add_facts_options(std::vector<Option>& t, uint32_t own) {
+  add_file_option(t, own, FileKinds{}, kWholeFiles);
+}
+
 std::string library_line(const char* what, const NcclLibrary& library) {
   std::string text = format("{:<10} {}", what, library.path.empty() ? "none" : library.path);
   if (!library.version.empty()) text += ", " + library.version;
   if (!library.missing.empty()) text += format(" ({})", library.missing);
-  return text + "\n";
+  return text;
 }
 
 }  // namespace
@@ -149,17 +154,22 @@ Result<NcclFacts> read_nccl_facts(const std::string& json) {
   return std::move(document.facts);
 }
 
-std::string nccl_facts_text(const NcclFacts& facts) {
-  std::string text = library_line("libnccl", facts.library);
-  text += library_line("net", facts.net) + library_line("tuner", facts.tuner);
+Document nccl_facts_document(const NcclFacts& facts, std::string json) {
+  Facts shown{{library_line("libnccl", facts.library), library_line("net", facts.net),
+               library_line("tuner", facts.tuner)}};
   for (const NcclConfigFile& file : facts.files) {
-    text += format("{:<10} {}\n", "file", file.path);
-    for (const std::string& problem : file.problems) text += format("{:<10}   {}\n", "", problem);
+    shown.lines.push_back(format("{:<10} {}", "file", file.path));
+    for (const std::string& problem : file.problems)
+      shown.lines.push_back(format("{:<10}   {}", "", problem));
   }
   for (const NcclVariable& one : facts.variables)
-    text += format("{:<10} {}={}{}\n", "variable", one.name, one.value,
-                   one.file.empty() ? "" : format(" ({})", one.file));
-  return text;
+    shown.lines.push_back(format("{:<10} {}={}{}", "variable", one.name, one.value,
+                                 one.file.empty() ? "" : format(" ({})", one.file)));
+  Document document = document_with(std::move(json), "variables");
+  document.title = "collctl nccl-facts: " + facts.host;
+  document.has_verdict = false;
+  document.parts.push_back({std::move(shown)});
+  return document;
 }
 
 NcclFacts nccl_facts() {
@@ -183,16 +193,15 @@ NcclFacts nccl_facts() {
   return facts;
 }
 
-const RankTask kNcclFactsTask{.name = "nccl-facts", .run = run_facts, .command = facts_row};
-
-// The command `nccl-facts`.
+const RankTask kNcclFactsTask{
+    .name = "nccl-facts", .run = run_facts, .command = facts_row, .add_options = add_facts_options};
 
 Result<int> nccl_facts_command(const ParsedLine& given, Console& console) {
-  COLL_TRY(base::check_knobs());
-  COLL_ASSIGN(const std::string record, ask_one_rank(given, kNcclFactsTask, "{}"));
-  COLL_ASSIGN(const NcclFacts facts, read_nccl_facts(record));
-  console.out(given.has("json") ? nccl_facts_json(facts) + "\n" : nccl_facts_text(facts));
-  return 0;
+  return one_rank_command(given, console, kNcclFactsTask, "{}",
+                          [](const std::string& record) -> Result<Document> {
+                            COLL_ASSIGN(const NcclFacts facts, read_nccl_facts(record));
+                            return nccl_facts_document(facts, nccl_facts_json(facts));
+                          });
 }
 
 }  // namespace collctl::cmd

@@ -8,6 +8,7 @@
 
 #include "base/record.h"
 #include "cmd/cli/parse.h"
+#include "cmd/document/document.h"
 #include "cmd/measure/task.h"
 #include "cmd/text/console.h"
 
@@ -40,7 +41,8 @@ void fields(base::Record& io, NcclFacts& facts);
 std::string nccl_facts_json(const NcclFacts& facts);
 // Untrusted. Errors: usage, with the field.
 Result<NcclFacts> read_nccl_facts(const std::string& json);
-std::string nccl_facts_text(const NcclFacts& facts);
+// `json`: nccl_facts_json(), or the file that the facts were read from.
+Document nccl_facts_document(const NcclFacts& facts, std::string json);
 
 // Those of this process. Loads the libraries.
 NcclFacts nccl_facts();

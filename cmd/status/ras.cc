@@ -35,11 +35,10 @@ void add_missing(const RasStatus& status, bool dead, const char* what, std::stri
     text += format("  and {} more hosts (--json has all)\n", lines - kMostLines);
 }
 
-}  // namespace
-
-std::string ras_text(const std::string& address, const RasStatus& status) {
+std::string text_of(const RasReport& report) {
+  const RasStatus& status = report.status;
   std::string text =
-      format("NCCL {} at {}: {} of {} answered\n", status.version, address,
+      format("NCCL {} at {}: {} of {} answered\n", status.version, report.address,
              counted(status.ranks, "rank"), counted(status.communicators, "communicator"));
   add_missing(status, false, "without an answer", text);
   add_missing(status, true, "given up", text);
@@ -56,25 +55,42 @@ std::string ras_text(const std::string& address, const RasStatus& status) {
   return base::printable(text);
 }
 
-std::string ras_json(const std::string& address, const RasStatus& status) {
+}  // namespace
+
+std::string ras_json(const RasReport& report) {
   JsonWriter json;
-  begin_document(json, "collctl.ras/1").field("address", address);
-  write_fields(json, status);
+  begin_document(json, "collctl.ras/1").field("address", report.address);
+  write_fields(json, report.status);
   return json.end_object().take() + "\n";
+}
+
+Result<RasReport> read_ras_report(const std::string& json) {
+  COLL_ASSIGN(Record io, Record::read(json));
+  RasReport report;
+  io.field("address", report.address, 512);
+  fields(io, report.status);
+  COLL_TRY(io.status());
+  return report;
+}
+
+Document ras_document(const RasReport& report, std::string json) {
+  Document document = document_with(std::move(json), "missing");
+  document.title = "collctl status --ras " + report.address;
+  document.has_verdict = false;
+  if (!report.status.missing.empty()) document.judged.exit_code = int(ErrorCode::failed);
+  document.parts.push_back({Drawn{[report](size_t) { return text_of(report); }}});
+  return document;
 }
 
 Result<int> ras_command(const ParsedLine& line, const OutputOptions& output, Console& console) {
   const std::string address = !line.words.empty()
                                   ? line.words[0]
                                   : base::environment("NCCL_RAS_ADDR").value_or(kRasAddress);
-  COLL_ASSIGN(const RasStatus status,
-              ask_ras(address, base::Deadline::after_seconds(kWholeAskSeconds)));
-  Document document = document_with(ras_json(address, status), "missing");
-  document.title = "collctl status --ras " + address;
-  document.has_verdict = false;
-  document.parts.push_back({Drawn{[&](size_t) { return ras_text(address, status); }}});
+  RasReport report{.address = address, .status = {}};
+  COLL_ASSIGN(report.status, ask_ras(address, base::Deadline::after_seconds(kWholeAskSeconds)));
+  const Document document = ras_document(report, ras_json(report));
   COLL_TRY(deliver(document, output, console));
-  return status.missing.empty() ? 0 : int(ErrorCode::failed);
+  return document.judged.exit_code;
 }
 
 void add_status_options(std::vector<Option>& t) {

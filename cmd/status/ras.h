@@ -10,9 +10,16 @@
 
 namespace collctl::cmd {
 
-std::string ras_text(const std::string& address, const RasStatus& status);
-std::string ras_json(const std::string& address, const RasStatus& status);
-// 1 where a process is missing. Errors: as of ask_ras().
+struct RasReport {
+  std::string address;  // that answered
+  RasStatus status;
+};
+std::string ras_json(const RasReport& report);
+// Untrusted. Errors: usage, with the field.
+Result<RasReport> read_ras_report(const std::string& json);
+// Exit code 1 where a process is missing. `json`: ras_json(), or the file that it was read from.
+Document ras_document(const RasReport& report, std::string json);
+// Errors: as of ask_ras().
 Result<int> ras_command(const ParsedLine& line, const OutputOptions& output, Console& console);
 void add_status_options(std::vector<Option>& table);
 

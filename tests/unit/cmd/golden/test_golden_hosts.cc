@@ -458,24 +458,25 @@ TEST_CASE("what burn-test writes is as it was", "[golden]") {
   bad.why_not = "GPU 1 (0000:4c:00.0) does not go on";
   bad.code = ErrorCode::deadline;
   bad.wrong = {{"bf16", "earlier rounds", 3, "row 5, column 9", 0x3f808000, 0x3f80a000, 1}};
-  goldens.hold("report.txt", burn_text(report));
-  goldens.hold("report.json", burn_json(report));
+  goldens.hold("report.txt", document_text(burn_document(report, burn_json(report)), {}));
+  hold_files(goldens, "report", burn_json(report), {"csv"});
 }
 
 TEST_CASE("what nccl-facts and status --ras write is as it was", "[golden]") {
   Goldens goldens("nccl");
   NcclFacts facts = beside_nccl().hosts[0].facts;
   facts.host = "node01";
-  goldens.hold("facts.txt", nccl_facts_text(facts));
-  goldens.hold("facts.json", nccl_facts_json(facts) + "\n");
-  RasStatus status = *beside_nccl().seen[0].ras.status;
+  goldens.hold("facts.txt", document_text(nccl_facts_document(facts, nccl_facts_json(facts)), {}));
+  hold_files(goldens, "facts", nccl_facts_json(facts) + "\n", {"csv"});
+  RasReport ras{"localhost:28028", *beside_nccl().seen[0].ras.status};
+  RasStatus& status = ras.status;
   status.missing.push_back({"10.0.0.4", 4343, "0,1", -1, true});
   status.timeouts = 2;
-  goldens.hold("ras.txt", ras_text("localhost:28028", status));
-  goldens.hold("ras.json", ras_json("localhost:28028", status));
+  goldens.hold("ras.txt", document_text(ras_document(ras, ras_json(ras)), {}));
+  hold_files(goldens, "ras", ras_json(ras), {"csv"});
   status.missing.clear();
   status.timeouts = 0;
-  goldens.hold("ras-well.txt", ras_text("localhost:28028", status));
+  goldens.hold("ras-well.txt", document_text(ras_document(ras, ras_json(ras)), {}));
 }
 
 TEST_CASE("what memory-test writes is as it was", "[golden]") {
@@ -488,8 +489,8 @@ TEST_CASE("what memory-test writes is as it was", "[golden]") {
         .what = "to device",
         .GBps = 50,
         .wrong = true}}};
-  goldens.hold("rows.txt", document_text(memory_document(report), {}));
-  goldens.hold("rows.json", memory_json(report));
+  goldens.hold("rows.txt", document_text(memory_document(report, memory_json(report)), {}));
+  hold_files(goldens, "rows", memory_json(report), {"csv"});
 }
 
 TEST_CASE("what gpu-test writes is as it was", "[golden]") {
@@ -504,8 +505,8 @@ TEST_CASE("what gpu-test writes is as it was", "[golden]") {
   report.legs[1].wrong = true;
   report.no_nodes = "memory that was to lie on NUMA node 1 lies on node 0";
   report.busy = "others took 1 of 4 cores";
-  goldens.hold("pairs.txt", document_text(gpu_document(report), {.width = 100}));
-  goldens.hold("pairs.json", gpu_json(report));
+  goldens.hold("pairs.txt", document_text(gpu_document(report, gpu_json(report)), {.width = 100}));
+  hold_files(goldens, "pairs", gpu_json(report), {"csv"});
 }
 
 TEST_CASE("what status says is as it was", "[golden]") {

@@ -121,7 +121,7 @@ TEST_CASE("gpu-test: one GPU has no pair; a build without kernels does the rest"
   const GpuReport one = report_of({.devices = 1});
   CHECK(one.pairs.empty());
   CHECK_FALSE(one.legs.empty());
-  CHECK(document_text(gpu_document(one), {.width = 80}).find("there is no pair") !=
+  CHECK(document_text(gpu_document(one, gpu_json(one)), {.width = 80}).find("there is no pair") !=
         std::string::npos);
   Launcher none;
   none.why_not = "built without nvcc";

@@ -1,10 +1,12 @@
-#include "cmd/job/one_rank.h"
+#include "cmd/report/one_rank.h"
 
 #include <utility>
 
+#include "base/env.h"
 #include "base/format.h"
 #include "cmd/job/job.h"
 #include "cmd/job/options.h"
+#include "cmd/report/options.h"
 
 namespace collctl::cmd {
 
@@ -21,8 +23,11 @@ Status run_one_rank(const TaskContext& context,
   return {};
 }
 
-Result<std::string> ask_one_rank(const ParsedLine& given, const RankTask& task,
-                                 std::string options) {
+Result<int> one_rank_command(
+    const ParsedLine& given, Console& console, const RankTask& task, std::string options,
+    const std::function<Result<Document>(const std::string& record)>& shown) {
+  COLL_TRY(base::check_knobs());
+  COLL_ASSIGN(const OutputOptions output, interpret_files(given));
   ParsedLine line = given;
   const bool hosts = line.has("hosts") || line.has("hostfile");
   if (!line.has("ranks") && !line.has("ranks-per-host"))
@@ -33,7 +38,9 @@ Result<std::string> ask_one_rank(const ParsedLine& given, const RankTask& task,
   LastRecord sink;
   const JobOutcome outcome = run_task_job(launch, spec, sink);
   if (outcome.error) return *outcome.error;
-  return std::move(sink.text);
+  COLL_ASSIGN(const Document document, shown(sink.text));
+  COLL_TRY(deliver(document, output, console));
+  return document.judged.exit_code;
 }
 
 }  // namespace collctl::cmd

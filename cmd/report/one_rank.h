@@ -5,7 +5,9 @@
 #include <string>
 
 #include "cmd/cli/parse.h"
+#include "cmd/document/document.h"
 #include "cmd/measure/task.h"
+#include "cmd/text/console.h"
 
 namespace collctl::cmd {
 
@@ -13,9 +15,11 @@ namespace collctl::cmd {
 // several ranks; those of `measure`.
 Status run_one_rank(const TaskContext& context,
                     const std::function<Result<std::string>()>& measure);
-// In the launcher: runs the task with these options as `given` says, on one rank unless that says
-// otherwise. Returns the rank's record. Errors: of the line, or what ended the job.
-Result<std::string> ask_one_rank(const ParsedLine& given, const RankTask& task,
-                                 std::string options);
+// The command: runs the task with these options as `given` says, on one rank unless that says
+// otherwise, and prints and writes the Document that `shown` makes of the rank's record. Returns
+// the document's exit code. Errors: of the line, of `shown`, or what ended the job.
+Result<int> one_rank_command(
+    const ParsedLine& given, Console& console, const RankTask& task, std::string options,
+    const std::function<Result<Document>(const std::string& record)>& shown);
 
 }  // namespace collctl::cmd
