@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Would the tests notice? Mutants of the product, each built and run against the tests in a copy of the tree of its own.
 
-usage: mutants.py [N] [SEED] [--only REGEX] [--jobs J] [--results FILE] [--list] [--check]
+usage: mutants.py [N] [SEED] [--only REGEX] [--drawn] [--jobs J] [--results FILE] [--list] [--check]
 
 The rows of table.txt, then N mutants drawn by the seed from all lines of the product. A draw depends on the text of a
-line alone, so that changes elsewhere draw no others. A mutant meets the unit tests of its layer, those beside it first,
+line alone, so that changes elsewhere draw no others; --drawn: these alone. A mutant meets the unit tests of its layer, those beside it first,
 then the simulation, the tests of cli and the unit tests above. --only: of files whose path matches; --jobs: so many at a
 time (one a core); --results: a line of JSON for each, as it ends, and those that are there already are not tried again.
 """
@@ -317,6 +317,7 @@ def main():
     parser.add_argument("number", type=int, nargs="?", default=150)
     parser.add_argument("seed", type=int, nargs="?", default=1)
     parser.add_argument("--only", default="")
+    parser.add_argument("--drawn", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--results", type=pathlib.Path)
     parser.add_argument("--list", action="store_true")
@@ -327,7 +328,7 @@ def main():
     rows = read_table(ROOT / "tests/mutants/table.txt")
     if options.check:
         return 0
-    table = [m for m in rows if not m.why and re.search(options.only, m.path)]
+    table = [m for m in rows if not m.why and not options.drawn and re.search(options.only, m.path)]
     names = sorted(n for n in copy_tree() if n.split("/")[0] in LAYERS and re.search(options.only, n)
                    and n != "cmd/main.cc")  # no library's
     files = [n for n in names if n.endswith((".cc", ".cu")) or (n.startswith("kernels/") and n.endswith((".h", ".cuh")))]
