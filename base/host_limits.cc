@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/first_line.h"
+#include "base/processors.h"
 
 namespace collctl::base {
 namespace {
@@ -184,6 +185,20 @@ CgroupLimits cgroup_limits(const std::string& root) {
   return limits;
 }
 
+static std::vector<int> cgroup_processors(const std::string& root) {
+  const std::string mount = root + "/sys/fs/cgroup";
+  const bool v2 = !first_line(mount + "/cgroup.controllers").empty();
+  // The file is there where the controller is: further up if not in our own.
+  std::string list;
+  walk_up(v2 ? mount : mount + "/cpuset", own_cgroup(v2 ? "" : "cpuset", root),
+          [&](const std::string& folder) {
+            if (list.empty())
+              list =
+                  first_line(folder + (v2 ? "/cpuset.cpus.effective" : "/cpuset.effective_cpus"));
+          });
+  return parse_number_list(list);
+}
+
 uint64_t memory_kills(const std::string& root) {
   const std::string mount = root + "/sys/fs/cgroup";
   const bool v2 = !first_line(mount + "/cgroup.controllers").empty();
@@ -212,6 +227,9 @@ uint64_t available_memory(const std::string& root) {
 HostLoad host_load(const std::string& root) {
   HostLoad load;
   load.at_ns = machine_ns();
+  const std::string mount = root + "/sys/fs/cgroup";
+  const bool v2 = !first_line(mount + "/cgroup.controllers").empty();
+  const std::vector<int> own = cgroup_processors(root);
   std::ifstream in(root + "/proc/stat");
   const double tick = 1.0 / double(std::max(1L, ::sysconf(_SC_CLK_TCK)));
   for (std::string line; std::getline(in, line) && line.rfind("cpu", 0) == 0;) {
@@ -219,19 +237,16 @@ HostLoad host_load(const std::string& root) {
     std::string name;
     uint64_t user = 0, nice = 0, system = 0, idle = 0, waits = 0, irq = 0, softirq = 0, steal = 0;
     words >> name >> user >> nice >> system >> idle >> waits >> irq >> softirq >> steal;
-    if (name != "cpu") {
-      ++load.processors;
-      continue;
-    }
-    load.busy_s = double(user + nice + system) * tick;
-    load.stolen_s = double(steal) * tick;
+    const int id = name == "cpu" ? -1 : std::atoi(name.c_str() + 3);
+    if (id < 0 || (!own.empty() && !std::binary_search(own.begin(), own.end(), id))) continue;
+    ++load.processors;
+    load.busy_s += double(user + nice + system) * tick;
+    load.stolen_s += double(steal) * tick;
   }
-  rusage own{};
-  ::getrusage(RUSAGE_SELF, &own);
-  for (const timeval& part : {own.ru_utime, own.ru_stime})
+  rusage mine{};
+  ::getrusage(RUSAGE_SELF, &mine);
+  for (const timeval& part : {mine.ru_utime, mine.ru_stime})
     load.own_s += double(part.tv_sec) + double(part.tv_usec) * 1e-6;
-  const std::string mount = root + "/sys/fs/cgroup";
-  const bool v2 = !first_line(mount + "/cgroup.controllers").empty();
   walk_up(v2 ? mount : mount + "/cpu", own_cgroup(v2 ? "" : "cpu", root),
           [&](const std::string& folder) {
             load.throttled_times =

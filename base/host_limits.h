@@ -38,11 +38,12 @@ uint64_t memory_kills(const std::string& root = "");
 // says, and within its cgroup; 0: not known. `root`: as above.
 uint64_t available_memory(const std::string& root = "");
 
-// Processor time of this machine so far, for differences of two readings.
+// Processor time so far of the processors that our cgroup (cpuset) may use, for differences of two
+// readings: a container with processors of its own is held up by nobody on the others.
 struct HostLoad {
   int64_t at_ns = 0;  // of machine_ns()
   int processors = 0;
-  // Sum over all processors, without interrupts, which serve the ranks' own sockets as well.
+  // Sum over them, without interrupts, which serve the ranks' own sockets as well.
   double busy_s = 0, stolen_s = 0;  // stolen by the hypervisor
   double own_s = 0;                 // of that by this process
   uint64_t throttled_times = 0;     // our cgroup, or one around it, had used up its quota

@@ -71,18 +71,31 @@ TEST_CASE("what the processors have done, and how often the cgroup was throttled
     std::ofstream(root / at) << content;
   };
   file("proc/stat",
-       "cpu  100 20 30 4000 50 6 7 800 0 0\ncpu0 50 10 15 2000 25 3 3 400 0 0\n"
-       "cpu1 50 10 15 2000 25 3 4 400 0 0\nintr 12345\n");
+       "cpu  100 20 30 4000 50 6 7 800 0 0\ncpu0 40 10 15 2000 25 3 3 500 0 0\n"
+       "cpu1 60 10 15 2000 25 3 4 300 0 0\nintr 12345\n");
   file("proc/self/cgroup", "0::/a/b\n");
   file("sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
   file("sys/fs/cgroup/a/cpu.stat", "usage_usec 9\nnr_throttled 12\nthrottled_usec 1500000\n");
   file("sys/fs/cgroup/a/b/cpu.stat", "usage_usec 9\nnr_throttled 0\nthrottled_usec 0\n");
   const base::HostLoad load = base::host_load(root.string());
+  file("sys/fs/cgroup/a/cpuset.cpus.effective", "1,5\n");
+  const base::HostLoad second = base::host_load(root.string());
+  file("proc/self/cgroup", "7:cpuset:/c\n4:cpu,cpuacct:/c\n");
+  fs::remove(root / "sys/fs/cgroup/cgroup.controllers");
+  file("sys/fs/cgroup/cpuset/c/cpuset.effective_cpus", "0\n");
+  const base::HostLoad first = base::host_load(root.string());
   fs::remove_all(root);
   const double tick = 1.0 / double(::sysconf(_SC_CLK_TCK));
   CHECK(load.processors == 2);
   CHECK(std::abs(load.busy_s - 150 * tick) < 1e-9);
   CHECK(std::abs(load.stolen_s - 800 * tick) < 1e-9);
+  // Of the processors that the cgroup may use.
+  CHECK(second.processors == 1);
+  CHECK(std::abs(second.busy_s - 85 * tick) < 1e-9);
+  CHECK(std::abs(second.stolen_s - 300 * tick) < 1e-9);
+  CHECK(second.throttled_times == 12);
+  CHECK(first.processors == 1);
+  CHECK(std::abs(first.busy_s - 65 * tick) < 1e-9);
   CHECK(load.throttled_times == 12);
   CHECK(std::abs(load.throttled_s - 1.5) < 1e-9);
   CHECK(load.own_s > 0);
