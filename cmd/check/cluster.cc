@@ -146,9 +146,11 @@ class WrongData {
 // counts.
 class Measured {
  public:
-  Measured(CheckRun& run, const char* suite, const std::vector<Host>& hosts, BenchSpec spec)
+  Measured(CheckRun& run, const char* suite, const std::vector<Host>& hosts, BenchSpec spec,
+           const std::function<MeasureOn>& measure)
       : run_(run),
         hosts_(hosts),
+        measure_(measure),
         name_(name_of(spec.collective)),
         spec_(std::move(spec)),
         all_{.name = format("{}/{}", suite, name_)} {
@@ -160,12 +162,12 @@ class Measured {
 
   Status judge(WrongData& wrong) {
     BenchReport report;
-    COLL_ASSIGN(std::optional<Error> error, measure_on(run_, hosts_, spec_, name_, report));
+    COLL_ASSIGN(std::optional<Error> error, measure_(run_, hosts_, spec_, name_, report));
     std::vector<Finding> found = findings_of(report, run_.options.limits);
     if (!error && std::any_of(found.begin(), found.end(), says_too_slow)) {
       spec_.iterations *= kLonger;
       BenchReport longer;
-      COLL_ASSIGN(const auto failed, measure_on(run_, hosts_, spec_, name_ + " again", longer));
+      COLL_ASSIGN(const auto failed, measure_(run_, hosts_, spec_, name_ + " again", longer));
       if (failed) {
         for (Finding& finding : found)
           if (says_too_slow(finding))
@@ -190,21 +192,22 @@ class Measured {
       for (const BusyHost& host : report.closing->busy)
         if (!host.own_limit) busy[host.host] = host.why;
     if (!busy.empty()) leave_out_spoilt(found);
-    const bool misses = busy.empty() && std::any_of(found.begin(), found.end(), says_too_slow);
-    run_.busy.merge(busy);
+    const bool misses = std::any_of(found.begin(), found.end(), says_too_slow);
     wrong.add(report);
-    conclude(std::move(report), std::move(found), error);
-    slow_ = !error && (misses || (busy.empty() && far_below_));
+    conclude(std::move(report), std::move(found), error, busy);
+    slow_ = !error && (misses || far_below_);
+    run_.busy.merge(busy);
     return {};
   }
-  // Too slow for a limit, or far below what the model expects, and not for work of others: the last
-  // of run.measured.
+  // Too slow for a limit, or far below what the model expects, and work of others is no excuse: the
+  // last of run.measured.
   bool slow() const { return slow_; }
 
  private:
   static constexpr int kLonger = 4;
 
-  void conclude(BenchReport report, std::vector<Finding> found, const std::optional<Error>& error) {
+  void conclude(BenchReport report, std::vector<Finding> found, const std::optional<Error>& error,
+                const BusyHosts& busy) {
     if (error && error->cause == base::Cause::unlike) {
       all_.leave_out(error->chain(), error->hint);
     } else if (error) {
@@ -232,30 +235,41 @@ class Measured {
                              last.expected->limited_by);
       }
     }
+    if (!error && !report.rows.empty()) say_if_far_below(report.rows.back(), busy);
     if (report.closing && !report.closing->busy.empty()) {
-      const BusyHost& busy = report.closing->busy.front();
+      const BusyHost& first = report.closing->busy.front();
       if (all_.status == FindingStatus::pass) all_.status = FindingStatus::warn;
-      if (all_.status == FindingStatus::warn && !busy.own_limit) all_.reason = kBusyHost;
-      all_.message +=
-          format("{}{} {}: {}", all_.message.empty() ? "" : "; ", busy.host,
-                 busy.own_limit ? "was held back" : "was busy, so its time says little", busy.why);
+      if (all_.status == FindingStatus::warn && !first.own_limit && !far_below_)
+        all_.reason = kBusyHost;
+      all_.message += format("{}{} {}: {}", all_.message.empty() ? "" : "; ", first.host,
+                             first.own_limit ? "was held back"
+                             : far_below_    ? "was busy, which is no excuse for so little"
+                                             : "was busy, so its time says little",
+                             first.why);
     }
-    if (!error && !report.rows.empty()) say_if_far_below(report.rows.back());
     run_.findings.push_back(std::move(all_));
     if (!error) run_.measured.push_back(std::move(report));
   }
 
-  // No fault by itself: the model knows the ports' rates, and not what is between them.
-  void say_if_far_below(const BenchRow& row) {
+  // No fault by itself: the model knows the ports' rates, and not what is between them. Where a
+  // host was busy the figure is spoilt, unless it is so low that this is no excuse.
+  void say_if_far_below(const BenchRow& row, const BusyHosts& busy) {
     const std::string said = far_below(row);
-    far_below_ = !said.empty();
-    if (all_.status != FindingStatus::pass || said.empty()) return;
+    if (said.empty()) return;
+    if (!busy.empty() && is_excusable(share_of(row), 1)) {
+      if (all_.status == FindingStatus::pass || all_.status == FindingStatus::warn)
+        spoil(all_, said);
+      return;
+    }
+    far_below_ = true;
+    if (all_.status != FindingStatus::pass) return;
     all_.status = FindingStatus::warn;
     all_.message = said;
   }
 
   CheckRun& run_;
   const std::vector<Host>& hosts_;
+  const std::function<MeasureOn>& measure_;
   const std::string name_;
   BenchSpec spec_;
   Finding all_;
@@ -282,12 +296,13 @@ Result<std::vector<Host>> partners_of(CheckRun& run, const char* suite) {
 
 Result<std::optional<BenchReport>> measure_all(CheckRun& run, const char* suite,
                                                const std::vector<Host>& hosts,
-                                               const std::vector<BenchSpec>& specs) {
+                                               const std::vector<BenchSpec>& specs,
+                                               const std::function<MeasureOn>& measure) {
   WrongData wrong(suite, hosts);
   for (const Host& host : hosts) run.tally.plan(host, specs.size(), "collectives");
   std::optional<BenchReport> slowest;
   for (const BenchSpec& spec : specs) {
-    Measured measured(run, suite, hosts, spec);
+    Measured measured(run, suite, hosts, spec, measure);
     COLL_TRY(measured.judge(wrong));
     if (measured.slow() &&
         (!slowest || share_of(run.measured.back().rows.back()) < share_of(slowest->rows.back())))
@@ -324,8 +339,7 @@ Status check_cluster(CheckRun& run) {
     specs.push_back(cluster_spec(run.options, collective));
   COLL_ASSIGN(const std::vector<Host> hosts, partners_of(run, "cluster"));
   COLL_ASSIGN(const auto slowest, measure_all(run, "cluster", hosts, specs));
-  // Figures that busy hosts have spoilt are measured again first.
-  return slowest && run.busy.empty() ? find_slow_hosts(run, hosts, *slowest) : Status();
+  return slowest ? find_slow_hosts(run, hosts, *slowest) : Status();
 }
 
 }  // namespace collctl::cmd

@@ -215,7 +215,10 @@ class Beside {
     for (Finding& finding : found) {
       const bool slow =
           finding.status == FindingStatus::fail || finding.status == FindingStatus::warn;
-      if (slow && !busy_.empty())
+      const bool excused = finding.status == FindingStatus::warn ||  // without figures to compare
+                           is_excusable(std::strtod(finding.measured.c_str(), nullptr),
+                                        std::strtod(finding.expected.c_str(), nullptr));
+      if (slow && !busy_.empty() && excused)
         spoil(finding, format("{}; {} was busy ({}), so this says little", finding.message,
                               busy_.begin()->first, busy_.begin()->second));
       else if (slow && !not_again_.empty())

@@ -224,6 +224,9 @@ TEST_CASE("nccl: work of others spoils its figures", "[check]") {
   const Found all = found(played);
   CHECK(all.bad() == Names{"not-tested nccl/allreduce", "not-tested nccl/alltoall"});
   CHECK(all.of("nccl/allreduce").at(0).reason == kBusyHost);
+  played.nccl_large = 0.05;
+  const Found none = found(played);  // no load explains so little
+  CHECK(none.bad() == Names{"fail nccl/allreduce", "fail nccl/alltoall"});
 }
 
 TEST_CASE("nccl: wrong elements are wrong data of NCCL's, with the rank's host", "[check]") {

@@ -232,4 +232,59 @@ TEST_CASE("wrong data in a group is no less a fault than in the whole", "[check]
         }) == 1);
 }
 
+// What the suite makes of one collective that has this share of what is expected.
+struct OfCollective {
+  std::vector<Finding> findings;
+  bool slow = false;
+};
+OfCollective of_collective(double share, bool busy, bool own_limit = false) {
+  Played played(3);
+  played.together = share;
+  const ParsedLine line = good("check");
+  CheckRun run{line, {}};
+  run.progress = [](const std::string&) {};
+  run.hosts = played.hosts;
+  BenchSpec spec;
+  spec.collective = kernels::Collective::all_reduce;
+  const auto slowest = measure_all(
+      run, "cluster", played.hosts, {spec},
+      [&](CheckRun&, const std::vector<Host>& hosts, const BenchSpec& asked, const std::string&,
+          BenchReport& report) -> Result<std::optional<Error>> {
+        report = played.report(hosts, asked);
+        if (busy)
+          report.closing.emplace().busy = {{played.hosts[1], "others took 2 cores", own_limit}};
+        return std::optional<Error>();
+      });
+  REQUIRE(slowest.ok());
+  CHECK(run.busy.empty() == (!busy || own_limit));
+  return {run.findings, slowest->has_value()};
+}
+
+TEST_CASE("cluster: a busy host excuses what is far below, and not less than a fifth", "[check]") {
+  const auto of = [](const OfCollective& made) -> const Finding& {
+    REQUIRE(made.findings.size() == 1);
+    return made.findings[0];
+  };
+  const OfCollective idle = of_collective(0.3, false), well = of_collective(0.8, true);
+  CHECK(idle.slow);
+  CHECK(of(idle).status == FindingStatus::warn);
+  CHECK(of(idle).message.find("30 % of the 50") != std::string::npos);
+  CHECK_FALSE(well.slow);
+  CHECK(of(well).status == FindingStatus::warn);
+  const OfCollective excused = of_collective(0.3, true);
+  CHECK_FALSE(excused.slow);
+  CHECK(of(excused).status == FindingStatus::not_tested);
+  CHECK(of(excused).code == ErrorCode::incomplete);
+  CHECK(of(excused).reason == kBusyHost);
+  CHECK(of(excused).message.find("30 % of the 50") != std::string::npos);
+  CHECK(of(excused).message.find("node02 was busy") != std::string::npos);
+  for (const bool own_limit : {false, true}) {
+    const OfCollective none = of_collective(0.01, true, own_limit);
+    CHECK(none.slow);
+    CHECK(of(none).reason.empty());
+    CHECK(of(none).message.find("1 % of the 50") != std::string::npos);
+  }
+  CHECK(of_collective(0.3, true, true).slow);
+}
+
 }  // namespace slow_hosts_tests
