@@ -19,6 +19,7 @@ namespace {
 // A check that has the matrix of paths, too.
 const char* const kMedianOfPaths = "pairs/paths";
 constexpr double kSpoiltBelow = 0.2;  // no busy host explains less
+constexpr double kTimeBelow = 0.5;    // of a latency: twice as long
 constexpr double kScatters = 3.5;     // deviations; of a few hundred healthy figures none is beyond
 constexpr double kSure = 3;           // standard errors of a median
 constexpr double kLeastRatio = 1e-6;  // what no byte passes any more has none
@@ -100,6 +101,8 @@ void Diff::pair_up(const Figures& before, const Figures& after) {
     row.ratio = old.less_is_better() ? old.number / now.number : now.number / old.number;
     row.spoilt = old.spoilt || now.spoilt;
     row.limit = row.spoilt ? std::min(below_, kSpoiltBelow) : below_;
+    // A latency is one time, which scatters more than a rate over many.
+    if (old.less_is_better() && key.second == 0) row.limit = std::min(row.limit, kTimeBelow);
     (old.once ? once_ : rows_).push_back(std::move(row));
   }
 }

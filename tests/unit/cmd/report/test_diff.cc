@@ -201,6 +201,18 @@ TEST_CASE("diff: single connections stand apart and are not judged", "[report]")
   CHECK(diff(reach(40, 50), check_of({figure("node/memory", "node01", 10)})).code == 8);
 }
 
+TEST_CASE("diff: a latency that is twice as long is slower", "[report]") {
+  const auto barrier = [](double us) {
+    return check_of({figure("cluster/barrier", "", us, "us"),
+                     figure("doctor/reach", "node01", us, "us"),
+                     figure("node/memory", "node01", 10)});
+  };
+  CHECK(diff(barrier(20), barrier(30)).code == 0);
+  const Told told = diff(barrier(20), barrier(200));
+  CHECK(told.code == 1);
+  CHECK(has(told.text, "cluster/barrier"));
+}
+
 TEST_CASE("diff: failures come first, then the worst ratio", "[report]") {
   Finding failed{.name = "counters/errors"};
   failed.fail(ErrorCode::failed, "12 more");
