@@ -4,6 +4,7 @@
 
 #include "base/env.h"
 #include "base/format.h"
+#include "base/host_devices.h"
 #include "base/json_writer.h"
 #include "base/site_files.h"
 #include "base/wait_policy.h"
@@ -144,6 +145,28 @@ std::string site_text() {
   return text;
 }
 
+std::string interfaces_text() {
+  std::string text;
+  for (const base::NetInterface& one : base::net_interfaces()) {
+    text += format("# interface {}: {}", one.name,
+                   one.aside.empty() ? "jobs may use it" : "not used unless named: " + one.aside);
+    for (const base::InterfaceAddress& each : one.addresses) text += ", " + each.text;
+    text += "\n";
+  }
+  return text;
+}
+
+void write_interfaces(JsonWriter& json) {
+  json.key("interfaces").begin_array();
+  for (const base::NetInterface& one : base::net_interfaces()) {
+    json.begin_object().field("name", one.name).field("up", one.up).field("aside", one.aside);
+    json.key("addresses").begin_array();
+    for (const base::InterfaceAddress& each : one.addresses) json.value(each.text);
+    json.end_array().end_object();
+  }
+  json.end_array();
+}
+
 std::string env_json(const std::vector<ShownVariable>& list, const AdoptedShown& adopted,
                      const ShownCalibration& calibration) {
   JsonWriter json;
@@ -180,6 +203,7 @@ std::string env_json(const std::vector<ShownVariable>& list, const AdoptedShown&
   json.field("wakeup_us", double(base::wakeup_ns()) * 1e-3);
   write_calibration(calibration, json);
   write_all_windows(json);
+  write_interfaces(json);
   write_nccl(json, nccl_variables());
   write_adopted(json, adopted);
   return json.end_object().take() + "\n";
@@ -226,8 +250,8 @@ Result<int> env_command(const ParsedLine& line, Console& console) {
                   : env_text(list, console) +
                         format("# a sleeping thread runs again after {:.1f} us here\n",
                                double(base::wakeup_ns()) * 1e-3) +
-                        calibration_text(calibration) + all_windows_text() + site_text() +
-                        nccl_text(nccl_variables()) + adopted_text(adopted));
+                        calibration_text(calibration) + all_windows_text() + interfaces_text() +
+                        site_text() + nccl_text(nccl_variables()) + adopted_text(adopted));
   note_strangers(console);
   note_site_files(console);
   // Shown whatever they are; but what no command would take is said here already.

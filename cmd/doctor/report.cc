@@ -8,6 +8,7 @@
 #include "cmd/doctor/doctor.h"
 #include "cmd/judge/finding.h"
 #include "cmd/judge/json.h"
+#include "cmd/text/hosts.h"
 #include "cmd/text/provenance.h"
 #include "cmd/text/sizes.h"
 
@@ -87,6 +88,22 @@ void add_table(const Survey& survey, const Diagnosis& diagnosis, Document& docum
   document.parts.push_back({std::move(grid)});
 }
 
+// Which interfaces jobs leave alone unless they are named, and why; alike hosts in one line.
+Facts unused_interfaces(const Survey& survey) {
+  std::map<std::string, std::vector<std::string>> hosts;
+  for (const auto& host : survey.hosts) {
+    std::string text;
+    for (const auto& one : host.facts ? host.facts->interfaces : std::vector<base::NetInterface>())
+      if (!one.aside.empty() && !one.loopback)
+        text += format("{}{} ({})", text.empty() ? "" : ", ", one.name, one.aside);
+    if (!text.empty()) hosts[text].push_back(host.spec.name);
+  }
+  Facts unused;
+  for (const auto& [text, names] : hosts)
+    unused.lines.push_back(format("not used by jobs on {}: {}", folded_hosts(names), text));
+  return unused;
+}
+
 // One host: a line for each check.
 Table list(const Diagnosis& diagnosis) {
   Table table{.columns = {{.title = "check", .left = true}, {.title = "found", .left = true}}};
@@ -130,6 +147,7 @@ Document doctor_document(const Survey& survey, const Diagnosis& diagnosis, std::
     if (!host.client.empty())
       connections.lines.push_back(format("{}: {}", host.spec.name, host.client));
   document.parts.push_back({std::move(connections), Shown::whole});
+  document.parts.push_back({unused_interfaces(survey), Shown::whole});
   if (hosts == 1 && lost == 0)
     document.parts.push_back({list(diagnosis)});
   else

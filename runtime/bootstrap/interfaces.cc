@@ -10,6 +10,7 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_devices.h"
+#include "base/log.h"
 
 namespace collctl::runtime {
 namespace {
@@ -120,10 +121,14 @@ std::vector<Interface> choose_interfaces(const std::vector<InterfaceFact>& facts
   const auto prefixed = [&](std::string_view prefix) {
     return take(facts, filter, [&](const auto& f) { return has_prefix(f.name, prefix); });
   };
-  std::vector<Interface> chosen = prefixed("ib");
-  if (chosen.empty() && filter.same_subnet_as != nullptr)
-    chosen =
-        take(facts, filter, [&](const auto& f) { return same_subnet(f, *filter.same_subnet_as); });
+  // IPoIB that has no address of its own leads nowhere.
+  std::vector<Interface> chosen =
+      take(facts, filter, [](const auto& f) { return has_prefix(f.name, "ib") && counts(f); });
+  for (const bool any : {false, true})
+    if (chosen.empty() && filter.same_subnet_as != nullptr)
+      chosen = take(facts, filter, [&](const auto& f) {
+        return same_subnet(f, *filter.same_subnet_as) && (any || counts(f));
+      });
   if (chosen.empty()) chosen = take(facts, filter, counts);
   // A host may have no way but a tunnel.
   if (chosen.empty())
@@ -184,7 +189,12 @@ Result<std::vector<Interface>> find_interfaces(const std::string& ifname_list,
   COLL_ASSIGN(const std::vector<InterfaceFact> facts, interface_facts());
   std::vector<Interface> chosen =
       choose_interfaces(facts, {ifname_list, family, same_subnet_as, at_most});
-  if (!chosen.empty()) return chosen;
+  if (!chosen.empty()) {
+    for (const InterfaceFact& f : facts)
+      if (!f.aside.empty() && std::ranges::find(chosen, f.name, &Interface::name) == chosen.end())
+        COLL_INFO(net, "{} {} : not used: {}", f.name, f.address.host_text(), f.aside);
+    return chosen;
+  }
   std::string there;
   for (const InterfaceFact& f : facts)
     there += format("{}{} ({}{})", there.empty() ? "" : ", ", f.name, f.address.host_text(),

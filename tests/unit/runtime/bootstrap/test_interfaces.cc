@@ -106,6 +106,18 @@ TEST_CASE("the root's subnet comes before the rest and after ib", "[interfaces]"
   CHECK(chosen(facts, "", "", &near) == "ib0");
 }
 
+TEST_CASE("interfaces that lead nowhere come after all that count", "[interfaces]") {
+  std::vector<InterfaceFact> facts = {fact("ib0", "fe80::5", "ffff:ffff:ffff:ffff::"),
+                                      fact("br-x", "10.0.0.6", "255.255.255.0"),
+                                      fact("eth0", "10.0.0.5", "255.255.255.0")};
+  facts[1].aside = "a bridge without a network card";
+  CHECK(chosen(facts) == "eth0");
+  const Address near = at("10.0.0.9");
+  CHECK(chosen(facts, "", "", &near) == "eth0");
+  facts[2].aside = "down";
+  CHECK(chosen(facts, "", "", &near) == "br-x");
+}
+
 TEST_CASE("each interface once, dialable addresses first, at most so many", "[interfaces]") {
   const auto facts = machine();
   const auto list = choose_interfaces(facts, {"eth0", "", nullptr, 16});
