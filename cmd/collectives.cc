@@ -48,11 +48,8 @@ Result<int> collective_command(const ParsedLine& line, Console& console) {
     if (launch.launcher == LauncherKind::local && launch.ranks > 2 * base::usable_cores() &&
         !launch.iterations_hint.empty())
       console.note(launch.iterations_hint);
-    for (const auto& warning : launch.hosts.warnings) console.note(warning);
+    note_hosts(launch, "run " + std::string(line.collective->name), console);
   }
-  if (const auto hint = allocation_hint("run " + std::string(line.collective->name));
-      !output.quiet && !launch.joins() && launch.launcher == LauncherKind::local && !hint.empty())
-    console.note(hint);
   launch.talk = console_talk(console, output.quiet);
   Reporter reporter(console, output, spec, launch.join_rank <= 0);
   JobOutcome outcome = run_task_job(launch, task, reporter);

@@ -71,8 +71,7 @@ Result<int> run_program(const ParsedLine& line, const LaunchOptions& launch, Con
                  "in place of --json")
         .within("run");
   for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
-  if (!output.quiet)
-    for (const auto& warning : launch.hosts.warnings) console.note(warning);
+  if (!output.quiet) note_hosts(launch, "run", console);
   const JobOutcome outcome = run_program_job(launch, line.program);
   int code = outcome.exit_code;
   if (outcome.error) console.print_error(*outcome.error);

@@ -376,11 +376,7 @@ Result<int> checked(const ParsedLine& line, Console& console) {
     console.out(suites_text(int(run.hosts.size()), run.options));
     return 0;
   }
-  if (!quiet)
-    for (const auto& warning : run.launch.hosts.warnings) console.note(warning);
-  if (const std::string hint = allocation_hint("check");
-      !quiet && !nagios && run.launch.hosts.hosts.empty() && !hint.empty())
-    console.note(hint);
+  if (!quiet && !nagios) note_hosts(run.launch, "check", console);
 
   const StopSignals signals;
   SoakRun soak(run, asked, output, console, progress);

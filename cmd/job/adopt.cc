@@ -112,15 +112,18 @@ Status adopt_by_mpi(LaunchOptions& options, const std::string& command) {
   return {};
 }
 
-std::string allocation_hint(const std::string& command) {
+void note_hosts(const LaunchOptions& options, const std::string& command, Console& console) {
+  for (const std::string& warning : options.hosts.warnings) console.note(warning);
+  if (!options.hosts.hosts.empty() || options.launcher != LauncherKind::local || options.joins())
+    return;
   const auto allocation = launcher::allocation_of(base::environment);
-  if (!allocation || allocation->node_count == 1) return "";
+  if (!allocation || allocation->node_count == 1) return;
   const bool by_srun =
       std::string_view(allocation->scheduler) == "Slurm" && command != "check" && on_path("srun");
-  return format("{} job {} has {}, of which this host alone is used. All of them: collctl {} {}{}",
-                allocation->scheduler, allocation->job, allocation->nodes, command,
-                allocation->option,
-                by_srun ? ", or srun --mpi=pmi2 collctl " + command : std::string());
+  console.note(
+      format("{} job {} has {}, of which this host alone is used. All of them: collctl {} {}{}",
+             allocation->scheduler, allocation->job, allocation->nodes, command, allocation->option,
+             by_srun ? ", or srun --mpi=pmi2 collctl " + command : std::string()));
 }
 
 }  // namespace collctl::cmd

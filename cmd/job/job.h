@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "cmd/measure/task.h"
+#include "cmd/text/console.h"
 #include "launcher/adopt/adopt.h"
 #include "launcher/hosts/hostfile.h"
 #include "launcher/hosts/key_value.h"
@@ -116,8 +117,9 @@ Status adopt(LaunchOptions& options);
 // unavailable: there is no MPI, or another launcher has started them; it says what to type for
 // `command`.
 Status adopt_by_mpi(LaunchOptions& options, const std::string& command);
-// In the shell of an allocation of several hosts: how to use all of them. Else empty.
-std::string allocation_hint(const std::string& command);
+// Tells what the hostfile warns of, and in the shell of an allocation of several hosts, of which a
+// job without hosts takes this one alone, how `command` ("check", "run rails") uses all of them.
+void note_hosts(const LaunchOptions& options, const std::string& command, Console& console);
 
 // Tells the other ranks of a job that somebody else started that this one cannot take part, when
 // it knows so before run_task_job. Takes a few seconds at most; nothing without joins().

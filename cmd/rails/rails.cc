@@ -105,8 +105,7 @@ Result<int> rails_command(const ParsedLine& given, Console& console) {
   const bool speaks = launch.join_rank <= 0;
   const bool quiet = output.quiet || !speaks;
   launch.talk = console_talk(console, quiet);
-  if (!quiet)
-    for (const auto& warning : launch.hosts.warnings) console.note(warning);
+  if (!quiet) note_hosts(launch, "run rails", console);
   if (line.has("dry-run")) return dry_run(line, launch, console);
   RailsSink sink(console, !quiet);
   const double below = line.number("below", 0);

@@ -167,8 +167,7 @@ Result<int> window_test_command(const ParsedLine& line, Console& console) {
   }
   for (const OutputFile& file : output.files)
     COLL_TRY(or_decline(launch, check_writable(file.path)));
-  if (!output.quiet && launch.join_rank <= 0)
-    for (const auto& warning : launch.hosts.warnings) console.note(warning);
+  if (!output.quiet && launch.join_rank <= 0) note_hosts(launch, "run window-test", console);
   launch.talk = console_talk(console, output.quiet);
   WindowReporter reporter(console, std::move(output), launch.join_rank <= 0);
   return reporter.finish(run_task_job(launch, task, reporter));
