@@ -41,8 +41,6 @@ constexpr const char* kPower =
     "look at the power limit (nvidia-smi -q -d POWER) and the power supplies";
 constexpr const char* kLinkErrors =
     "many on one GPU: look at nvidia-smi nvlink -e and at the NVSwitches' logs";
-constexpr const char* kDimm =
-    "find the module (edac-util -v, ipmitool sel list), reseat it or have it exchanged";
 constexpr const char* kXid = "xid ";
 // THE table of counters; the first row that fits holds, what has none is not told.
 constexpr CounterRule kRules[] = {
@@ -96,8 +94,9 @@ constexpr CounterRule kRules[] = {
     {CounterOf::pci, "aer_correctable", false, 1, "errors of its PCIe link were corrected", kSlot},
     {CounterOf::pci, "aer_", true, 1, "its PCIe link had errors", kSlot},
     {CounterOf::host, "InErrs", false, 1, "TCP segments arrived damaged", kCable},
-    {CounterOf::host, "ce_count", false, 1, "errors of its memory were corrected", kDimm},
-    {CounterOf::host, "ue_count", true, 1, "errors of its memory could not be corrected", kDimm},
+    {CounterOf::host, "ce_count", false, 1, "errors of its memory were corrected", remedies::kDimm},
+    {CounterOf::host, "ue_count", true, 1, "errors of its memory could not be corrected",
+     remedies::kDimm},
 };
 
 // A counter's finding in words: by its rule, or the Xid that it counts.

@@ -206,7 +206,7 @@ Status check_counters(CheckRun& run) {
   for (const auto& [host, before] : run.counters) {
     const auto after = now.find(host);
     if (!before.error && after != now.end() && !after->second.error) {
-      run.tally.did(host, "counters");
+      if (after->second.counters.looked_at > 0) run.tally.did(host, "counters");
       for (Finding& finding : counter_findings(host, before.counters, after->second.counters)) {
         if (finding.status == FindingStatus::fail) {
           run.out.try_emplace(host, "counters");

@@ -92,6 +92,17 @@ const ComparedFact kCompared[] = {
     {"rdma", true, rdma_text, "look at the ports: ibstat; check cables and the subnet manager"},
 };
 
+// Told, and no fault by itself: pods and jobs get a part of a machine. A quota that is unlike its
+// peers' is one (cgroup).
+void less_than_machine(const HostFacts& facts, Finding& check) {
+  if (facts.processors <= facts.cores) return;
+  const bool quota = facts.cgroup.cores && *facts.cgroup.cores <= facts.cores;
+  check.status = FindingStatus::warn;
+  check.message = format("{} of the machine's {} may be used (by {})", facts.cores,
+                         counted(size_t(facts.processors), "processor"),
+                         quota ? "its cgroup's quota" : "affinity or a cpuset");
+}
+
 // Software and ports that the host's own PCI devices need and it lacks, whatever the other hosts
 // have; empty: nothing.
 std::string missing_of(const std::string& name, const HostFacts& facts) {
@@ -201,6 +212,7 @@ void Examiner::compare(const ComparedFact& what) {
       fail(check, "a driver that starts", host.gpus.message, host.gpus.hint);
       continue;
     }
+    if (std::string_view(what.name) == "cores") less_than_machine(*host.facts, check);
     if (value == most) continue;
     check.odd = true;
     if (!most.empty()) check.basis = "most hosts have it";
@@ -210,7 +222,7 @@ void Examiner::compare(const ComparedFact& what) {
       fail(check, most, message, what.remedy);
     } else {
       check.expected = plain(most);
-      check.message = plain(message);
+      check.message += (check.message.empty() ? "" : "; ") + plain(message);
     }
   }
 }

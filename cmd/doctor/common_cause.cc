@@ -39,7 +39,9 @@ std::vector<CommonCause> common_causes(const std::vector<Unreached>& list, size_
   for (size_t i = 0; i < list.size(); ++i) by_cause[list[i].error.cause].push_back(i);
   std::vector<CommonCause> found;
   for (const auto& [cause, of] : by_cause) {
-    const bool most = of.size() >= kFewest && 2 * of.size() > hosts;
+    // Where both of two refuse a login the keys are wrong; what else is alike there may be chance.
+    const bool most = (of.size() >= kFewest && 2 * of.size() > hosts) ||
+                      (cause == Cause::login && of.size() == hosts && hosts > 1);
     if (cause == Cause::unsaid || !(most || always_the_launchers(cause))) continue;
     std::vector<std::string> names;
     for (const size_t i : of) names.push_back(list[i].host.name);

@@ -38,6 +38,8 @@ constexpr StateRule kStates[] = {
      "its PCIe link had errors since boot that were not corrected", remedies::kSlot},
     {CounterOf::pci, "aer_fatal", StateRule::fault, 1, 0,
      "its PCIe link had fatal errors since boot", remedies::kSlot},
+    {CounterOf::host, "ue_count", StateRule::fault, 1, 0,
+     "errors of its memory could not be corrected since boot", remedies::kDimm},
     // Cables are plugged and switches rebooted at any installation.
     {CounterOf::nic, "link_downed", StateRule::told, 10, 2, "its link goes down again and again",
      remedies::kCable},

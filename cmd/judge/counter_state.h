@@ -24,6 +24,8 @@ inline constexpr const char* kCable =
     "clean or exchange the cable and transceiver, look at the switch port (ibdiagnet, ethtool -m)";
 inline constexpr const char* kMemory =
     "run dcgmi diag -r 3, reset the GPU; rows that cannot be remapped: have it exchanged";
+inline constexpr const char* kDimm =
+    "find the module (edac-util -v, ipmitool sel list), reseat it or have it exchanged";
 inline constexpr const char* kReset =
     "reset the GPU or reboot (nvidia-smi --gpu-reset), then dcgmi diag -r 3; if it comes again "
     "have it exchanged";

@@ -122,6 +122,7 @@ static void fields(Record& io, HostFacts& facts) {
   io.field("cgroup", facts.cgroup);
   io.field("clock_ns", facts.clock_ns);
   io.field("cores", facts.cores);
+  if (io.has("processors", facts.processors > 0)) io.field("processors", facts.processors);
   io.field("glibc", facts.system.libc);
   io.field("gpu_direct", facts.gpu_direct);
   io.field("host", facts.host);
@@ -155,6 +156,7 @@ Result<HostFacts> gather_facts(const std::string& version) {
   COLL_ASSIGN(facts.binary, own_hash());
   facts.system = base::system_names();
   facts.cores = base::usable_cores();
+  facts.processors = int(::sysconf(_SC_NPROCESSORS_ONLN));
   facts.memory_bytes = base::physical_memory();
   facts.locked_memory = base::locked_memory_limit();
   facts.open_files = base::open_file_limit();

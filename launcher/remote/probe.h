@@ -24,7 +24,8 @@ struct HostFacts : RdmaFacts {
   std::string version;  // of the binary that looked
   std::string binary;   // its SHA-256
   base::SystemNames system;
-  int cores = 0;  // usable
+  int cores = 0;       // usable
+  int processors = 0;  // of the machine; 0: not known
   uint64_t memory_bytes = 0;
   base::ResourceLimit locked_memory, open_files;
   base::ProcessLimit processes;

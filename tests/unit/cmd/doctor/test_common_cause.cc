@@ -44,6 +44,8 @@ TEST_CASE("one reason for most hosts is told once, for few of them it is theirs"
   CHECK(found[0].evidence.rfind("its login is refused by a, b, c, d, e, 5 of 6 hosts", 0) == 0);
   // With two hosts nobody can tell.
   CHECK(common_causes({unconnected("a", ECONNREFUSED), unconnected("b", ECONNREFUSED)}, 2).empty());
+  CHECK(common_causes({login("a"), login("b")}, 2).size() == 1);
+  CHECK(common_causes({login("a"), login("b")}, 3).empty());
 }
 
 TEST_CASE("different reasons stay apart, and what nobody typed is nobody's", "[doctor]") {

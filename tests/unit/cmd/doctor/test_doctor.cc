@@ -34,6 +34,14 @@ TEST_CASE("the odd one out is found", "[doctor]") {
   CHECK(diagnosis.verdict().code() == ErrorCode{});
   diagnosis = with([](HostFacts& f) { f.cores = 2; });
   CHECK(odd_ones(diagnosis) == Names{"cores n2"});
+  diagnosis = with([](HostFacts& f) { f.cores = 2, f.processors = 4; });
+  CHECK(odd_ones(diagnosis) == Names{"cores n2"});
+  CHECK(std::ranges::any_of(diagnosis.checks, [](const Finding& f) {
+    return f.name == "cores" && f.status == FindingStatus::warn &&
+           f.message ==
+               "2 of the machine's 4 processors may be used (by affinity or a cpuset); 2 here, 4 "
+               "on most hosts";
+  }));
   diagnosis = with([](HostFacts& f) { f.memory_bytes -= 64 << 20; });
   CHECK(odd_ones(diagnosis) == Names{});
   diagnosis = with([](HostFacts& f) { f.memory_bytes /= 2; });
