@@ -1,4 +1,7 @@
 """The one fault of a field."""
+import os
+import subprocess
+
 from registry import condition
 
 
@@ -41,6 +44,16 @@ def blackhole(field, nodes):
 def cores(field, nodes):
     """A fifth of a core for all that the host runs."""
     field.limit(nodes[0], "cpu", cores=0.2)
+
+
+@condition("fault", "busy", one=True, cgroup="cpuset", unlike=("one-core",))
+def busy(field, nodes):
+    """Its only processor is another process's as well; the other hosts share the rest."""
+    last = os.cpu_count() - 1
+    for node in field.nodes:
+        field.limit(node, "cpuset", processors=str(last) if node == nodes[0] else f"0-{last - 1}")
+    hog = subprocess.Popen(["taskset", "-c", str(last), "sh", "-c", "while :; do :; done"])
+    field.healing.append(lambda: (hog.kill(), hog.wait()))
 
 
 @condition("fault", "mtu", one=True, unlike=("jumbo",))

@@ -16,7 +16,7 @@ def parent(controller):
         return ""
 
 
-def make(name, controller, cores, size, pids):
+def make(name, controller, cores=0, size=0, pids=0, processors=""):
     above = parent(controller)
     group = f"{above}/{os.path.basename(os.environ['RIG'])}-{name}"  # alone in a folder that namespaces share
     os.mkdir(group)
@@ -25,7 +25,8 @@ def make(name, controller, cores, size, pids):
     values = {"cpu": [("cpu.cfs_period_us", period), ("cpu.cfs_quota_us", int(cores * period))] if one
               else [("cpu.max", f"{int(cores * period)} {period}")],
               "memory": [("memory.limit_in_bytes" if one else "memory.max", size)],
-              "pids": [("pids.max", pids)]}[controller]
+              "pids": [("pids.max", pids)],
+              "cpuset": [("cpuset.cpus", processors), ("cpuset.mems", 0)]}[controller]
     for key, value in values:
         with open(f"{group}/{key}", "w") as f:
             f.write(str(value))

@@ -206,7 +206,7 @@ def one_core(field, nodes):
 def memory(field, nodes):
     """As much as doctor wants for a rank a core."""
     for i in nodes:
-        field.limit(i, "memory", bytes=max(1 << 30, (64 << 20) * os.cpu_count()))
+        field.limit(i, "memory", size=max(1 << 30, (64 << 20) * os.cpu_count()))
 
 
 @condition("limits", "pids", cgroup="pids", commands=BY_SSH)

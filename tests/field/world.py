@@ -250,9 +250,9 @@ class Field:
         return [self.end(process, argv) for process, argv in running]
 
     # Limits -----------------------------------------------------------------------------------------------------------
-    def limit(self, node, controller, cores=0, bytes=0, pids=0):
+    def limit(self, node, controller, **limits):
         """All that the node's sshd begins from now on may have no more."""
-        group = groups.make(f"{controller}-{node}", controller, cores, bytes, pids)
+        group = groups.make(f"{controller}-{node}", controller, **limits)
         self.healing.append(lambda: groups.end(group))
         groups.enter(group, rig.outer_pid(node, rig.sshd_pid(node)))
 
