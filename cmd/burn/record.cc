@@ -146,7 +146,7 @@ Document burn_document(const BurnReport& report, std::string json) {
     burnt = burnt || (device.rounds > 0 && device.why_not.empty());
     shown.lines.push_back(device_text(device));
     for (const BurnWrong& word : device.wrong)
-      shown.lines.push_back("  WRONG DATA: " + wrong_text(word));
+      shown.lines.push_back(format("{:<14} WRONG DATA: {}", device.device, wrong_text(word)));
   }
   for (const BurnVote& each : vote(devices)) {
     wrong = true;

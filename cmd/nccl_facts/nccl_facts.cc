@@ -160,7 +160,7 @@ Document nccl_facts_document(const NcclFacts& facts, std::string json) {
   for (const NcclConfigFile& file : facts.files) {
     shown.lines.push_back(format("{:<10} {}", "file", file.path));
     for (const std::string& problem : file.problems)
-      shown.lines.push_back(format("{:<10}   {}", "", problem));
+      shown.lines.push_back(format("{:<10} {}: {}", "file", file.path, problem));
   }
   for (const NcclVariable& one : facts.variables)
     shown.lines.push_back(format("{:<10} {}={}{}", "variable", one.name, one.value,

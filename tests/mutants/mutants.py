@@ -4,9 +4,10 @@
 usage: mutants.py [N] [SEED] [--only REGEX] [--drawn] [--jobs J] [--results FILE] [--list] [--check]
 
 The rows of table.txt, then N mutants drawn by the seed from all lines of the product. A draw depends on the text of a
-line alone, so that changes elsewhere draw no others; --drawn: these alone. A mutant meets the unit tests of its layer, those beside it first,
-then the simulation, the tests of cli and the unit tests above. --only: of files whose path matches; --jobs: so many at a
-time (one a core); --results: a line of JSON for each, as it ends, and those that are there already are not tried again.
+line alone, so that changes elsewhere draw no others; --drawn: without the rows. A mutant meets the unit tests of its layer,
+those beside it first, then the simulation, the tests of cli and the unit tests above. --only: of files whose path
+matches; --jobs: so many at a time (one a core); --results: a line of JSON for each, as it ends, and those that are
+there already are not tried again.
 """
 import argparse
 import hashlib
