@@ -128,6 +128,8 @@ complete -c collctl -n '__fish_seen_subcommand_from run rails check' -l below -x
 complete -c collctl -n '__fish_seen_subcommand_from run rails' -s o -l output -r -F -d 'report: .json .jsonl .csv .html .svg .xml .prom, - for stdout'
 complete -c collctl -n '__fish_seen_subcommand_from ' -s o -l output -r -F -d 'report: .json .jsonl .csv .html, - for stdout'
 complete -c collctl -n '__fish_seen_subcommand_from ' -s o -l output -r -F -d 'report: .json .jsonl .csv .html, - for stdout'
+complete -c collctl -n '__fish_seen_subcommand_from ' -s o -l output -r -F -d 'report: .json .jsonl .csv .html, - for stdout'
+complete -c collctl -n '__fish_seen_subcommand_from ' -s o -l output -r -F -d 'report: .json .jsonl .csv .html, - for stdout'
 complete -c collctl -n '__fish_seen_subcommand_from check' -l level -x -a 'quick standard full' -d 'how much is measured: quick, standard or full'
 complete -c collctl -n '__fish_seen_subcommand_from check' -s b -l min-bytes -x -d 'smallest size of collectives'
 complete -c collctl -n '__fish_seen_subcommand_from check' -s e -l max-bytes -x -d 'largest size, in place of one at the line rate'
