@@ -43,7 +43,10 @@ bool BusyGuard::again(std::span<const Finding> found, const BusyHosts& busy) {
   ++times_;
   last_ = busy;
   for (const auto& [host, why] : busy) ++times_busy_[host];
-  if (times_ >= kMostTimes || until_->remaining_ns() < took_ns ||
+  const bool lacks = std::any_of(found.begin(), found.end(), [](const Finding& f) {
+    return is_spoilt(f) && f.status == FindingStatus::not_tested;
+  });
+  if (times_ >= (lacks ? most_ : kMostTimes) || until_->remaining_ns() < took_ns ||
       std::none_of(found.begin(), found.end(), is_spoilt) ||
       std::any_of(found.begin(), found.end(),
                   [](const Finding& f) { return f.status == FindingStatus::fail; }))

@@ -1,6 +1,7 @@
 // Figures that say little because others had a host's processors meanwhile: they are measured
-// again, a few times and while there is time. Figures still spoilt were not tested (code 8), or are
-// the fault of a host that was busy every time while most of its peers were not. Threads: values.
+// again while the budget has time for it, without one a few times. Figures still spoilt were not
+// tested (code 8), or are the fault of a host that was busy every time while most of its peers were
+// not. Threads: values.
 #pragma once
 #include <map>
 #include <optional>
@@ -30,11 +31,13 @@ void leave_out_spoilt(std::vector<Finding>& findings);
 
 class BusyGuard {
  public:
-  static constexpr int kMostTimes = 3;
+  // Without `until`, and where all figures are as good as asked; and until then.
+  static constexpr int kMostTimes = 3, kMostUntil = 100;
   static constexpr double kMoreSeconds = 60;  // after the first measurement
   // The first measurement begins. `until`: none is begun that is likely to end later; none: of the
   // first one's end and kMoreSeconds.
-  explicit BusyGuard(std::optional<Deadline> until) : until_(until), began_ns_(now_ns()) {}
+  explicit BusyGuard(std::optional<Deadline> until)
+      : most_(until ? kMostUntil : kMostTimes), until_(until), began_ns_(now_ns()) {}
   // A measurement is over: whether to make it once more. One with a failure stands, as the next
   // might not show it.
   bool again(std::span<const Finding> found, const BusyHosts& busy);
@@ -48,6 +51,7 @@ class BusyGuard {
  private:
   std::vector<Host> alone(size_t hosts) const;
 
+  const int most_;
   std::optional<Deadline> until_;
   int64_t began_ns_;
   int times_ = 0;

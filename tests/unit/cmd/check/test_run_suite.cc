@@ -113,6 +113,10 @@ TEST_CASE("a suite that stays spoilt is not tested, or the fault of the only bus
       CHECK(nobody.result.why == nobody.findings[0].message);
     }
   }
+  // With a budget for as long as it lasts.
+  std::vector<Measured> script(5, Measured{{kHosts[1]}, {spoilt()}});
+  script.push_back({{}, {{.name = "fake/speed"}}});
+  CHECK(done(script, Deadline::after_seconds(60)).result.times == 6);
   // Busy itself, and another is what the figure is about.
   CHECK(stays({kHosts[1]}, kHosts[2]).code() == ErrorCode::incomplete);
   // Not the same host every time.
