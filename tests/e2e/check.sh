@@ -72,6 +72,29 @@ if case_is "a host with a slow link, and a path that loses everything, which is 
   rate 4 200mbit
 fi
 
+if case_is "a host whose processors others have, among idle ones: what is slow there is its own fault"; then
+  # All hosts of this machine see its own load: each is told another. A reader of the FIFO gets what the time makes of it.
+  printf 'cpu  0 0 0 9 0 0 0 0\ncpu0 0 0 0 9 0 0 0 0\ncpu1 0 0 0 9 0 0 0 0\n' >"$rig/idle"
+  mkfifo "$rig/busy"
+  python3 -c 'import sys, time
+while True:
+    with open(sys.argv[1], "w") as stat:
+        t = int(time.monotonic() * 100)
+        stat.write(f"cpu  {2 * t} 0 0 9 0 0 0 0\ncpu0 {t} 0 0 9 0 0 0 0\ncpu1 {t} 0 0 9 0 0 0 0\n")' "$rig/busy" 2>/dev/null &
+  others=$!
+  for i in $(seq $nodes); do rig_node "$i" mount --bind "$rig/$([ "$i" = 4 ] && echo busy || echo idle)" /proc/stat; done
+  rate 4 80mbit
+  run check -H "$all" $patient --level quick --only pairs --json
+  is_code 1
+  names "host node04"
+  has_out "node04 was busy in each of 3 measurements, and most of its peers were not"
+  rate 4 200mbit
+  run check -H "$all" $patient --level quick --only pairs --json
+  is_code 0
+  for i in $(seq $nodes); do rig_node "$i" umount /proc/stat; done
+  kill $others
+fi
+
 if case_is "a host that refuses all others is one entry for each in the matrix of rails"; then
   others=$(for i in $(seq $((nodes - 1))); do printf '%s,' "$(rig_address "$i")"; done)
   rig_node 5 iptables -A INPUT -p tcp -s "${others%,}" -j REJECT --reject-with tcp-reset

@@ -90,6 +90,9 @@ def names_culprit(field, report, done):
     elif field.fault == "blackhole":
         is_code(done, 1)
         must(named and named <= of_link(field), f"{said}, expected the link {' -> '.join(ends(field))}")
+    elif field.fault == "busy":  # whether that makes it slow is not known
+        is_code(done, 0, 1, 8)
+        must(named <= of_victim(field), f"{said}, expected host {field.given[field.victim]} or nobody")
     else:
         is_code(done, 1)
         must(named and named <= of_victim(field), f"{said}, expected host {field.given[field.victim]}")
@@ -141,6 +144,8 @@ def names_an_end(field, done, also=frozenset()):
     first = next((line for line in done.err.splitlines() if "error:" in line), "")
     names = {name for end in (field.victim, field.other) if end for name in (field.given[end], field.name(end), field.within[end])} | also
     must(done.code == 0 or any(name in first for name in names), f"none of {' '.join(sorted(names))} in: {first}")
+    accused = re.search(r"error: (?:host|rank \d+ \(host) ([^ :)]+)", first)
+    must(not accused or accused[1] in names, f"{accused and accused[1]} is accused: {first}")
 
 
 @command

@@ -64,6 +64,13 @@ def upper(field, nodes):
         field.given[i] = field.within[i] = field.name(i).upper()
 
 
+@condition("naming", "capital")
+def capital(field, nodes):
+    """Names in mixed case."""
+    for i in nodes:
+        field.given[i] = field.within[i] = field.name(i).capitalize()
+
+
 @condition("naming", "alike", all=True)
 def alike(field, nodes):
     """Cloned images; of one boot here, which real ones are not."""
@@ -119,7 +126,7 @@ def peers_unknown(field, nodes):
         field.own_hosts_file(i, lambda text: "127.0.0.1 localhost\n")
 
 
-@condition("resolution", "search", all=True, unlike=("ipv4", "ipv6", "alias", "mixed", "upper", "fqdn", "peers-unknown"))
+@condition("resolution", "search", all=True, unlike=("ipv4", "ipv6", "alias", "mixed", "upper", "capital", "fqdn", "peers-unknown"))
 def search(field, nodes):
     """Names that a domain of the resolver's list completes, and not the first."""
     domain = "rack7.cluster.test"

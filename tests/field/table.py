@@ -23,7 +23,7 @@ QUICK_ONLY = {"window"}
 WORKING, BREAKING = {"status", "shrink"}, {"blackhole", "mtu"}
 JUDGES = ["check", "rails"]
 # Of --table.
-NAMINGS = ("short", "fqdn", "ipv4", "ipv6", "alias", "user", "alike", "upper", "mixed")
+NAMINGS = ("short", "fqdn", "ipv4", "ipv6", "alias", "user", "alike", "upper", "capital", "mixed")
 
 OF_TABLE = ("run", "check", "rails", "doctor", "status", "shrink")
 
