@@ -42,7 +42,14 @@ TEST_CASE("a board has the floors of its whole name") {
   CHECK(of("NVIDIA H200 NVL", "allreduce", 8) == 0);
   CHECK(of("NVIDIA B200", "allreduce", 8) == 440);
   CHECK(of("NVIDIA GB200", "gpu_copy") == 4370);
-  CHECK(of("NVIDIA GB200", "to_gpu") == 0);
+  CHECK(of("NVIDIA GB200", "to_gpu") == 48);
+  CHECK(of("NVIDIA GB200", "from_gpu") == 48);
+  CHECK(of("NVIDIA GB200", "peer_read") == 335);
+  CHECK(of("NVIDIA B200", "peer_read") == 0);
+  CHECK(of("NVIDIA H100 NVL", "to_gpu") == 52);
+  CHECK(of("NVIDIA H100 NVL", "from_gpu") == 52);
+  CHECK(of("NVIDIA H100 NVL", "peer_read") == 350);
+  CHECK(of("NVIDIA H100 NVL", "gpu_copy") == 0);
   CHECK(of("NVIDIA GeForce RTX 4090", "gpu_copy") == 574);
   CHECK(of("NVIDIA GeForce RTX 4090 Laptop GPU", "gpu_copy") == 0);
   CHECK(of("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "gpu_copy") == 0);
