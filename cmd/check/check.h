@@ -36,7 +36,7 @@ namespace collctl::cmd {
 
 // How much a suite means to measure of each host, and how much of that it has: fewer done than
 // planned, or nothing planned, is "not tested" whatever the suite itself says. The one place that
-// holds suites to it is run_suite() in command.cc. Threads: values.
+// holds suites to it is run_suite() in run_suite.cc. Threads: values.
 
 class Tally {
  public:
@@ -66,17 +66,18 @@ inline constexpr const char* kCheckLevels[] = {"quick", "standard", "full"};
 
 struct CheckOptions {
   CheckLevel level = CheckLevel::standard;
-  double budget_s = 0;      // 0: none
-  double below = 0.7;       // of the peers' median: slow
-  Limits limits;            // of collectives
-  Expectation expect;       // of each host
-  Floors floors;            // of its boards
-  double soak_s = 0;        // rounds of the suites for so long; 0: one
-  size_t history_keep = 0;  // of the folder of --history the newest so many; 0: all
-  double burn_s = 0;        // of the suite burn; 0: it is not run
-  bool with_nccl = false;   // the suite nccl is run
-  SizeRange sizes;          // of collectives
-  bool plateau = true;      // and then one size for the line rate
+  std::set<std::string> only, skip;  // suites; `only` empty: those of the level
+  double budget_s = 0;               // 0: none
+  double below = 0.7;                // of the peers' median: slow
+  Limits limits;                     // of collectives
+  Expectation expect;                // of each host
+  Floors floors;                     // of its boards
+  double soak_s = 0;                 // rounds of the suites for so long; 0: one
+  size_t history_keep = 0;           // of the folder of --history the newest so many; 0: all
+  double burn_s = 0;                 // of the suite burn; 0: it is not run
+  bool with_nccl = false;            // the suite nccl is run
+  SizeRange sizes;                   // of collectives
+  bool plateau = true;               // and then one size for the line rate
 };
 
 // The findings of suites; one that measures again begins with those from before it.
@@ -134,6 +135,9 @@ struct Suite {
   Status (*before)(CheckRun& run) = nullptr;
 };
 std::span<const Suite> suites();
+bool is_asked(const Suite& suite, const CheckOptions& options);
+// Why it is not run on so many hosts, whatever they are like; empty: it is.
+std::string why_not_run(const Suite& suite, int hosts, const CheckOptions& options);
 // Seconds that it is likely to take, with what was asked for.
 double likely_s(const Suite& suite, int hosts, const CheckOptions& options);
 

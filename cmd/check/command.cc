@@ -128,11 +128,6 @@ Status write_hosts(const CheckRun& run, const std::string& folder) {
   return base::write_file_atomically(folder + "/bad-hosts.txt", text);
 }
 
-// Suites of --only and --skip.
-struct Asked {
-  std::set<std::string> only, skip;
-};
-
 // A host, GPU or NIC that failed in any suite is at fault; so are links that the doctor could not
 // use, unless pairs, which measures them more than once, has judged them.
 void complete_culprits(CheckRun& run, const std::vector<SuiteResult>& results) {
@@ -159,55 +154,46 @@ void complete_culprits(CheckRun& run, const std::vector<SuiteResult>& results) {
 }
 
 // --burn asks for its suite, so does --only; at the full level a short one is part of the check.
-Status settle_burn(const ParsedLine& line, const Asked& asked, CheckOptions& options) {
+Status settle_burn(const ParsedLine& line, CheckOptions& options) {
   constexpr double kShortBurn = 120;
-  if (line.has("burn") && asked.skip.contains("burn"))
+  if (line.has("burn") && options.skip.contains("burn"))
     return Error(ErrorCode::usage, "--burn asks for the suite burn, --skip leaves it out");
   options.burn_s = 60 * line.number("burn", 0);
-  const bool is_part = asked.only.empty() ? options.level == CheckLevel::full && options.soak_s == 0
-                                          : asked.only.contains("burn");
+  const bool is_part = options.only.empty()
+                           ? options.level == CheckLevel::full && options.soak_s == 0
+                           : options.only.contains("burn");
   if (options.burn_s == 0 && is_part) options.burn_s = kShortBurn;
   return {};
 }
 
-Status settle_nccl(const ParsedLine& line, const Asked& asked, CheckOptions& options) {
-  options.with_nccl = line.has("with") || asked.only.contains("nccl");
-  if (options.with_nccl && asked.skip.contains("nccl"))
+Status settle_nccl(const ParsedLine& line, CheckOptions& options) {
+  options.with_nccl = line.has("with") || options.only.contains("nccl");
+  if (options.with_nccl && options.skip.contains("nccl"))
     return Error(ErrorCode::usage, "--with nccl asks for the suite nccl, --skip leaves it out");
   return {};
 }
 
 // Every suite that is asked for, one after another.
-CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
+CheckReport run_suites(CheckRun& run, Progress& progress) {
   const int64_t began = now_ns();
   const auto elapsed = [&] { return double(now_ns() - began) / 1e9; };
   CheckReport report;
   report.level = run.options.level;
   report.hosts = run.hosts;
-  const auto is_asked = [&](const Suite& suite) {
-    return (suite.run == check_burn   ? run.options.burn_s > 0
-            : suite.run == check_nccl ? run.options.with_nccl
-            : asked.only.empty()      ? suite.from <= run.options.level
-                                      : asked.only.contains(suite.name)) &&
-           !asked.skip.contains(suite.name);
-  };
-  const bool loading = std::any_of(suites().begin(), suites().end(), [&](const Suite& suite) {
-    return suite.loads && is_asked(suite) && int(run.hosts.size()) >= suite.least_hosts;
-  });
   bool loaded = false;
   // Those that come after it have their time as well.
   const auto until = [&](const Suite& suite) -> std::optional<Deadline> {
     if (run.options.budget_s <= 0) return std::nullopt;
     double later = 0;
     for (const Suite& other : suites())
-      if (&other > &suite && is_asked(other))
+      if (&other > &suite && is_asked(other, run.options))
         later += likely_s(other, int(run.fit().size()), run.options);
     return Deadline::after_seconds(run.options.budget_s - elapsed() - later);
   };
   // A `before` that fails is no error here, but for a signal: its suite says so itself.
   const auto before_load = [&] {
     for (const Suite& suite : suites()) {
-      if (loaded || suite.before == nullptr || !is_asked(suite)) continue;
+      if (loaded || suite.before == nullptr || !is_asked(suite, run.options)) continue;
       const Status begun = suite.before(run);
       if (!begun && begun.error().code == ErrorCode::interrupted) run.interrupted = begun.error();
     }
@@ -221,13 +207,12 @@ CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
     run.progress = [&](const std::string& what) {
       progress.text(format("check: {}, {}, {:.0f} s", suite.name, what, elapsed()));
     };
-    if (!is_asked(suite)) {
-      result.why = "not asked for";
-    } else if (int(run.hosts.size()) < suite.least_hosts) {
-      result.why = format("it needs {} hosts", suite.least_hosts);
-    } else if (suite.before != nullptr && !asked.only.contains(suite.name) && !loading) {
-      result.why = "no suite that loads the hosts was asked for";
-    } else if (take_stop(run)) {
+    result.why = why_not_run(suite, int(run.hosts.size()), run.options);
+    if (!result.why.empty()) {
+      report.suites.push_back(std::move(result));
+      continue;
+    }
+    if (take_stop(run)) {
       leave_out(run, result, SuiteEnd::broke, "the check was ended by a signal");
     } else if (fit < suite.least_hosts) {
       leave_out(
@@ -244,7 +229,7 @@ CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
         leave_out(run, result, SuiteEnd::broke, "the check was ended by a signal");
       else
         run_suite(run, result, until(suite));
-      if (result.end == SuiteEnd::not_asked && asked.only.contains(suite.name))
+      if (result.end == SuiteEnd::not_asked && run.options.only.contains(suite.name))
         leave_out(run, result, SuiteEnd::no_hosts, result.why);
     }
     report.suites.push_back(std::move(result));
@@ -268,9 +253,8 @@ CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
 // the files of JSON Lines.
 class SoakRun {
  public:
-  SoakRun(CheckRun& run, const Asked& asked, const OutputOptions& output, Console& console,
-          Progress& progress)
-      : run_(run), asked_(asked), output_(output), console_(console), progress_(progress) {}
+  SoakRun(CheckRun& run, const OutputOptions& output, Console& console, Progress& progress)
+      : run_(run), output_(output), console_(console), progress_(progress) {}
   CheckReport go() {
     const Deadline end = Deadline::after_seconds(run_.options.soak_s);
     SoakTotal total(run_.options.soak_s);
@@ -278,7 +262,7 @@ class SoakRun {
     do {
       begin_round();
       const int64_t began = std::time(nullptr);
-      CheckReport round = run_suites(run_, asked_, progress_);
+      CheckReport round = run_suites(run_, progress_);
       round.round = total.rounds() + 1;
       round.began = utc_date(began);
       const Verdict verdict(round.findings, std::nullopt);
@@ -336,7 +320,6 @@ class SoakRun {
     if (!status && status_) status_ = std::move(status);
   }
   CheckRun& run_;
-  const Asked& asked_;
   const OutputOptions& output_;
   Console& console_;
   Progress& progress_;
@@ -362,9 +345,10 @@ Result<int> checked(const ParsedLine& line, Console& console) {
   run.options.plateau = !line.has("max-bytes");
   if (!run.options.plateau) end_at_most(run.options.sizes);
   run.options.below = line.number("below", 0.7);
-  const Asked asked{suite_names(line, "only"), suite_names(line, "skip")};
-  COLL_TRY(settle_burn(line, asked, run.options));
-  COLL_TRY(settle_nccl(line, asked, run.options));
+  run.options.only = suite_names(line, "only");
+  run.options.skip = suite_names(line, "skip");
+  COLL_TRY(settle_burn(line, run.options));
+  COLL_TRY(settle_nccl(line, run.options));
   run.options.limits = output.limits;
   run.options.expect = std::move(expect);
   run.options.floors = std::move(floors);
@@ -379,8 +363,8 @@ Result<int> checked(const ParsedLine& line, Console& console) {
   if (!quiet && !nagios) note_hosts(run.launch, "check", console);
 
   const StopSignals signals;
-  SoakRun soak(run, asked, output, console, progress);
-  const CheckReport report = run.options.soak_s > 0 ? soak.go() : run_suites(run, asked, progress);
+  SoakRun soak(run, output, console, progress);
+  const CheckReport report = run.options.soak_s > 0 ? soak.go() : run_suites(run, progress);
   run.out = report.out;
   Verdict verdict(report.findings, run.interrupted);
   Document document = check_document(report, check_json(report, verdict));

@@ -314,10 +314,9 @@ std::string suites_text(int hosts, const CheckOptions& options) {
       format("{}, {}:\n", kCheckLevels[size_t(level)], counted(size_t(hosts), "host"));
   double all = 0;
   for (const Suite& suite : suites()) {
-    const bool asked = suite.run == check_burn   ? options.burn_s > 0
-                       : suite.run == check_nccl ? options.with_nccl
-                                                 : suite.from <= level;
-    const bool runs = asked && hosts >= suite.least_hosts;
+    const bool runs = why_not_run(suite, hosts, options).empty();
+    const bool named = options.only.empty() || options.only.contains(suite.name);
+    if (!runs && (!named || options.skip.contains(suite.name))) continue;
     const double cost = likely_s(suite, hosts, options);
     all += runs ? cost : 0;
     text += format("  {:<10} {:>7}  {}\n  {:<10} {:>7}  needs {}{}\n", suite.name,

@@ -65,13 +65,15 @@ double nccl_seconds(int hosts, CheckLevel level) {
 }
 
 constexpr Suite kSuites[] = {
-    {"doctor", CheckLevel::quick, 1, "SSH, drivers, limits, /dev/shm, clocks, NICs, reachability",
+    {"doctor", CheckLevel::quick, 1,
+     "SSH, drivers, limits, /dev/shm, clocks, NICs, reachability; the state of GPUs, NICs, PCI "
+     "links",
      "SSH", asking, check_doctor},
     {"inventory", CheckLevel::quick, 1,
      "devices and how they are connected, beside the other hosts", "SSH", asking, check_inventory},
     {"node", CheckLevel::quick, 1,
-     "collectives inside each host by every way and protocol, every element checked; windows; "
-     "memory of host and GPUs, and copies between them",
+     "collectives inside each host, every element checked (from standard on by every way, protocol "
+     "and algorithm, and windows); memory of host and GPUs, and copies between them",
      "ranks on the host", node_seconds, check_node, true},
     {"gpus", CheckLevel::standard, 1,
      "every GPU to every other of its host by copy engine and kernels, one way, both, all at once; "
@@ -98,8 +100,9 @@ constexpr Suite kSuites[] = {
      "GPUs, or cores, under full load: every bit of products and memory, heat, clocks",
      "ranks on the hosts", burn_seconds, check_burn, true},
     {"counters", CheckLevel::quick, 1,
-     "errors, losses, repeats and throttling that devices counted while the others ran", "SSH",
-     asking, check_counters, false, begin_counters},
+     "errors, losses, repeats and throttling that devices counted while the others ran; their "
+     "state again",
+     "SSH", asking, check_counters, false, begin_counters},
 };
 
 // Findings of a command, under the suite's name; whoever fails is left out of later suites.
@@ -117,6 +120,25 @@ void take(CheckRun& run, const char* suite, std::vector<Finding> findings) {
 
 std::span<const Suite> suites() {
   return kSuites;
+}
+
+bool is_asked(const Suite& suite, const CheckOptions& options) {
+  return (suite.run == check_burn   ? options.burn_s > 0
+          : suite.run == check_nccl ? options.with_nccl
+          : options.only.empty()    ? suite.from <= options.level
+                                    : options.only.contains(suite.name)) &&
+         !options.skip.contains(suite.name);
+}
+
+std::string why_not_run(const Suite& suite, int hosts, const CheckOptions& options) {
+  if (!is_asked(suite, options)) return "not asked for";
+  if (hosts < suite.least_hosts) return format("it needs {} hosts", suite.least_hosts);
+  const bool follows =
+      suite.before == nullptr || options.only.contains(suite.name) ||
+      std::ranges::any_of(kSuites, [&](const Suite& other) {
+        return other.loads && is_asked(other, options) && hosts >= other.least_hosts;
+      });
+  return follows ? "" : "no suite that loads the hosts was asked for";
 }
 
 double likely_s(const Suite& suite, int hosts, const CheckOptions& options) {

@@ -2,7 +2,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <sstream>
+
 #include "base/fd.h"
+#include "base/format.h"
 #include "cmd/check/check.h"
 #include "cmd/check/node.h"
 #include "tests/unit/cmd/cli/option_lines.h"
@@ -13,17 +16,49 @@ using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
 
-TEST_CASE("what does not fit the budget is left out, with what is left of it", "[check]") {
+// What `check` with these words prints, which ends so.
+std::string said(const std::string& words, ErrorCode code = ErrorCode{}) {
   const base::Fd out(::memfd_create("out", MFD_CLOEXEC));
   REQUIRE(out);
   Console console(out.get(), out.get());
-  const auto code = check_command(good("check --level standard --budget 5 --only node"), console);
-  REQUIRE(code.ok());
-  CHECK(*code == int(ErrorCode::incomplete));
-  std::string text(4096, '\0');
+  const auto ended = check_command(good("check " + words), console);
+  REQUIRE(ended.ok());
+  CHECK(*ended == int(code));
+  std::string text(8192, '\0');
   text.resize(size_t(std::max<ssize_t>(0, ::pread(out.get(), text.data(), text.size(), 0))));
+  return text;
+}
+
+// Names of the suites that --list lists, those with a time first, and then its last line.
+std::string listed(const std::string& words) {
+  std::istringstream lines(said("--list " + words));
+  std::string line, run, not_run, sum;
+  while (std::getline(lines, line)) {
+    sum = line;
+    std::istringstream row(line);
+    std::string name, cost;
+    row >> name >> cost;
+    if (line.starts_with("  ") && line[2] != ' ') (cost == "-" ? not_run : run) += name + " ";
+  }
+  return format("{}| {}| {}", run, not_run, sum);
+}
+
+TEST_CASE("what does not fit the budget is left out, with what is left of it", "[check]") {
+  const std::string text = said("--level standard --budget 5 --only node", ErrorCode::incomplete);
   CHECK(text.find("node: not run: it is likely to take 35 s, and 5 s of the budget are left\n") !=
         std::string::npos);
+}
+
+TEST_CASE("--list has what --only and --skip leave, and sums what would run", "[check]") {
+  const std::string of = "--level quick ";
+  CHECK(listed(of + "--only node") == "node | | about 5 s");
+  CHECK(listed(of + "--only node,pairs -H a,b") == "node pairs | | about 8 s");
+  CHECK(listed(of + "--only pairs") == "| pairs | about 0 s");  // it needs two hosts
+  CHECK(listed(of + "--only gpus") == "gpus | | about 10 s");   // of a higher level
+  CHECK(listed(of + "--skip doctor,inventory,gpus,pairs,gpu-net,cluster,traffic,nccl,burn") ==
+        "node counters | | about 7 s");
+  CHECK(listed(of + "--skip node,gpus,pairs,gpu-net,cluster,traffic,nccl,burn") ==
+        "doctor inventory | counters | about 3 s");  // nothing has loaded the host
 }
 
 TEST_CASE("steps of a check's sizes come to the largest that was asked for", "[check]") {
