@@ -159,9 +159,8 @@ Status settle_burn(const ParsedLine& line, CheckOptions& options) {
   if (line.has("burn") && options.skip.contains("burn"))
     return Error(ErrorCode::usage, "--burn asks for the suite burn, --skip leaves it out");
   options.burn_s = 60 * line.number("burn", 0);
-  const bool is_part = options.only.empty()
-                           ? options.level == CheckLevel::full && options.soak_s == 0
-                           : options.only.contains("burn");
+  const bool is_part =
+      options.only.empty() ? options.level == CheckLevel::full : options.only.contains("burn");
   if (options.burn_s == 0 && is_part) options.burn_s = kShortBurn;
   return {};
 }

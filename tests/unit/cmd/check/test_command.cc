@@ -61,6 +61,19 @@ TEST_CASE("--list has what --only and --skip leave, and sums what would run", "[
         "doctor inventory | counters | about 3 s");  // nothing has loaded the host
 }
 
+TEST_CASE("the full level burns, in each round of a soak as well", "[check]") {
+  const auto burns = [](const std::string& words) {
+    const std::string text = listed(words);
+    return text.substr(0, text.find('|')).find("burn ") != std::string::npos;
+  };
+  CHECK(burns("--level full"));
+  CHECK(burns("--level full --soak 1h"));
+  CHECK(listed("--level full --soak 1h --only burn") == "burn | | about 140 s");
+  CHECK_FALSE(burns("--level full --soak 1h --skip burn"));
+  CHECK_FALSE(burns("--level standard --soak 1h"));
+  CHECK(burns("--level standard --soak 1h --burn 2"));
+}
+
 TEST_CASE("steps of a check's sizes come to the largest that was asked for", "[check]") {
   const auto ended = [](uint64_t least, uint64_t most) {
     SizeRange sizes{.min_bytes = least, .max_bytes = most, .step_factor = 32};
