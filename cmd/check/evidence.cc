@@ -29,7 +29,7 @@ constexpr FigureRow kFigures[] = {
     {"node/GPU memory", "copies in GPU memory", "the median of alike GPUs"},
     {"node/to device", "copies to GPUs", "the median of alike GPUs"},
     {"node/from device", "copies from GPUs", "the median of alike GPUs"},
-    {"gpus/write", "slowest copies between GPUs", "what is usual of alike pairs"},
+    {"gpus/read", "slowest reads between GPUs", "what is usual of alike pairs"},
     {"gpus/latency", "slowest loads between GPUs", "what is usual of alike pairs"},
     {"gpu-net/sends", "slowest GPU memory to the network", "what is usual of alike paths"},
     {"gpu-net/receives", "slowest GPU memory from the network", "what is usual of alike paths"},
@@ -199,18 +199,44 @@ void add_burn(const CheckReport& report, EvidenceList& list) {
   list.push_back({"burn-in", found, "each other, and every bit against earlier rounds"});
 }
 
-void add_counters(const CheckReport& report, EvidenceList& list) {
-  uint64_t read = 0, of = 0;
+// The things read by findings of this name, of which each host has one.
+struct ReadSum {
+  uint64_t n = 0, of = 0;
   size_t hosts = 0;
+};
+ReadSum read_by(const CheckReport& report, std::string_view name) {
+  ReadSum sum;
+  if (report.soak) return sum;  // its findings count rounds
   for (const Finding& finding : report.findings) {
-    if (finding.name != "counters/read" || finding.of == 0) continue;
-    read += finding.n;
-    of += finding.of;
-    ++hosts;
+    if (finding.name != name || finding.of == 0) continue;
+    sum.n += finding.n;
+    sum.of += finding.of;
+    ++sum.hosts;
   }
-  if (of > 0)
+  return sum;
+}
+
+// By the doctor; the counters' own look adds what came since.
+void add_state(const CheckReport& report, EvidenceList& list) {
+  const ReadSum read = read_by(report, "doctor/state");
+  if (read.of == 0) return;
+  std::map<FindingStatus, size_t> seen;
+  for (const Finding& finding : report.findings)
+    if (finding.name.starts_with("doctor/state/") || finding.name.starts_with("counters/state/"))
+      ++seen[finding.status];
+  const size_t bad = seen[FindingStatus::fail], odd = seen[FindingStatus::warn];
+  list.push_back(
+      {"state of devices",
+       format("{} facts of {} read, {} bad{}", read.n, counted(read.hosts, "host"),
+              bad == 0 ? "none" : std::to_string(bad), odd == 0 ? "" : format(", {} to know", odd)),
+       "what is right for each, and their peers"});
+}
+
+void add_counters(const CheckReport& report, EvidenceList& list) {
+  const ReadSum read = read_by(report, "counters/read");
+  if (read.of > 0)
     list.push_back({"counters of errors",
-                    format("{} of {} read on {}", read, of, counted(hosts, "host")),
+                    format("{} of {} read on {}", read.n, read.of, counted(read.hosts, "host")),
                     "their values before, and their absolute limits"});
 }
 
@@ -224,6 +250,7 @@ EvidenceList evidence_of(const CheckReport& report) {
   add_paths(report, list);
   add_cluster(report, list);
   add_burn(report, list);
+  add_state(report, list);
   add_counters(report, list);
   return list;
 }

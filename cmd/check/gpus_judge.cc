@@ -31,6 +31,7 @@ class GpuJudge {
   GpuAsked asked_of(const GpuReport& report, double usual) const {
     return {.usual = usual, .below = below_, .busy = report.busy};
   }
+  const Floor* floor_of(const GpuReport& report, const GpuPair& pair, PairFigure figure) const;
   GpuFigure judge(const GpuReport& report, const GpuPair& pair, PairFigure figure) const;
   void judge_pairs(const GpuReport& report, bool latency);
   void name_culprits(const GpuReport& report, const Suspects& parts,
@@ -52,16 +53,21 @@ class GpuJudge {
   std::set<std::string> named_;  // GPUs of the host that are at fault
 };
 
-GpuFigure GpuJudge::judge(const GpuReport& report, const GpuPair& pair, PairFigure figure) const {
-  GpuAsked asked{.usual = usual_.pair(report, pair, figure),
-                 .less_is_better = less_is_better(figure),
-                 .below = below_,
-                 .busy = report.busy};
-  // Public figures are of NVLink.
+// Public figures are of NVLink.
+const Floor* GpuJudge::floor_of(const GpuReport& report, const GpuPair& pair,
+                                PairFigure figure) const {
   const std::string& model = report.gpus[size_t(pair.to)].model;
-  if (figure == PairFigure::read && pair.path.starts_with("NVL") &&
-      model == report.gpus[size_t(pair.from)].model)
-    asked.floor = find_floor(floors_, model, "peer_read");
+  const bool has_one = figure == PairFigure::read && pair.path.starts_with("NVL") &&
+                       model == report.gpus[size_t(pair.from)].model;
+  return has_one ? find_floor(floors_, model, "peer_read") : nullptr;
+}
+
+GpuFigure GpuJudge::judge(const GpuReport& report, const GpuPair& pair, PairFigure figure) const {
+  const GpuAsked asked{.usual = usual_.pair(report, pair, figure),
+                       .floor = floor_of(report, pair, figure),
+                       .less_is_better = less_is_better(figure),
+                       .below = below_,
+                       .busy = report.busy};
   const FigureWords& words = words_of(figure);
   GpuFigure out = held_figure(pair.of(figure), asked, words.name, words.unit);
   if (std::ranges::count(pair.wrong, words.name) == 0) return out;
@@ -326,7 +332,12 @@ void GpuJudge::worst_of(const GpuReport& report, PairFigure figure) {
                 .peer_device = report.gpus[size_t(worst->to)].device};
   finding.measured = format("{:.4g}", worst->of(figure));
   finding.unit = words.unit;
-  if (const double usual = usual_.pair(report, *worst, figure); usual > 0 && below_ > 0) {
+  const double usual = usual_.pair(report, *worst, figure);
+  const Floor* const floor = floor_of(report, *worst, figure);
+  if (floor != nullptr && floor->GBps >= usual * below_) {
+    finding.expected = format("{:.4g}", floor->GBps);
+    finding.basis = format("{}, {}", floor->source, floor->date);
+  } else if (usual > 0 && below_ > 0) {
     finding.expected = format("{:.4g}", less_is_better(figure) ? usual / below_ : usual * below_);
     finding.basis = format("{:g} of what is usual of alike pairs", below_);
   }

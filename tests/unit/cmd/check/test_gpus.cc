@@ -165,6 +165,16 @@ TEST_CASE("gpus: a floor of the board holds where all are alike, over NVLink onl
   CHECK(names(found) == Names{"host n1"});
   CHECK(first(found).evidence.find("at least 335 GB/s (Azure, 2026-05)") != std::string::npos);
   CHECK(names(judged({host(1, 8)}, floors)).empty());
+  // The worst pair has what it is held against: the floor, unless 0.7 of what is usual is more.
+  const Finding read = *find(judged({host(1, 8)}, floors), "gpus/read");
+  CHECK(read.measured == "370");
+  CHECK(read.expected == "335");
+  CHECK(read.basis == "Azure, 2026-05");
+  CHECK(find(judged({host(1, 8)}, floors), "gpus/write")->expected == "266");
+  CHECK(find(judged({host(1, 8, nullptr, "PIX")}, floors), "gpus/read")->expected == "259");
+  Floors low = floors;
+  low[0].GBps = 200;
+  CHECK(find(judged({host(1, 8)}, low), "gpus/read")->expected == "259");
   CHECK(names(judged({host(1, 8, slow, "PIX")}, floors)).empty());
 }
 

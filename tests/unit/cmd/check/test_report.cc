@@ -1,4 +1,6 @@
 // A check's report of what its suites found: tables, JSON, the line for monitoring.
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "base/format.h"
@@ -233,6 +235,44 @@ TEST_CASE("a check says what its verdict rests on", "[check]") {
   CHECK(list[2].found.ends_with("of 3, worst 10.50 (node02)"));
   report.findings.clear();
   CHECK(evidence_of(report).empty());
+}
+
+TEST_CASE("a check's evidence has the state of devices and the worst pair of GPUs", "[check]") {
+  CheckReport report = three_hosts();
+  for (const char* host : {"node01", "node02"}) {
+    Finding& read = report.findings.emplace_back(of_host("doctor/state", host));
+    read.n = read.of = 120;
+  }
+  report.findings.push_back(of_host("doctor/state", "node03").leave_out("node03: was not read"));
+  const auto state = [&] {
+    const EvidenceList list = evidence_of(report);
+    const auto at = std::ranges::find(list, "state of devices", &Evidence::what);
+    return at == list.end() ? "" : at->found;
+  };
+  CHECK(state() == "240 facts of 2 hosts read, none bad");
+  report.findings.push_back(of_host("counters/state/governor", "node01"));
+  report.findings.back().status = FindingStatus::warn;
+  CHECK(state() == "240 facts of 2 hosts read, none bad, 1 to know");
+  report.findings.push_back(
+      of_host("doctor/state/pcie_width", "node02").fail(ErrorCode::failed, "x4"));
+  CHECK(state() == "240 facts of 2 hosts read, 1 bad, 1 to know");
+  report.soak.emplace();  // whose findings count rounds
+  CHECK(state().empty());
+  report.findings = {{.name = "gpus/read",
+                      .at = {.kind = SubjectKind::link,
+                             .host = report.hosts[0],
+                             .device = "0000:10:00.0",
+                             .peer = report.hosts[0],
+                             .peer_device = "0000:20:00.0"},
+                      .measured = "370",
+                      .expected = "335",
+                      .unit = "GB/s",
+                      .basis = "Azure, 2026-05"}};
+  const auto list = evidence_of(report);
+  REQUIRE(list.size() == 1);
+  CHECK(list[0].what == "slowest reads between GPUs");
+  CHECK(list[0].found == "370.0 GB/s (node01 0000:10:00.0 -> node01 0000:20:00.0)");
+  CHECK(list[0].against == "at least 335 GB/s, Azure, 2026-05");
 }
 
 TEST_CASE("a check as JSON and back", "[check]") {
