@@ -1,4 +1,4 @@
-// The suite of load: all hosts at once, each with a process of its own, as in `node`.
+// The suite of load: many hosts at once, each with a process of its own, as in `node`.
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// The suite `burn` in its parts: burn-test on every host at the same time, in stretches with a
+// The suite `burn` in its parts: burn-test on many hosts at the same time, in stretches with a
 // collective between them, and what the reports of all hosts say together. Judging and drawing are
 // pure. Threads: one.
 #pragma once

@@ -1,5 +1,5 @@
-// The suite of each host's GPUs among themselves and with its memory: gpu-test on all hosts at the
-// same time; hosts with a figure that is bad have it measured again, longer, before it counts.
+// The suite of each host's GPUs among themselves and with its memory: gpu-test on many hosts at
+// the same time; hosts with a figure that is bad have it measured again, longer, before it counts.
 #include "cmd/check/gpus.h"
 
 #include <algorithm>

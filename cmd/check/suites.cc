@@ -317,10 +317,10 @@ void add_check_options(std::vector<Option>& t) {
   add("burn", number("MINUTES", "", 0.01, 100000, "2 with --level full"),
       "so long full load: GPUs, else cores",
       "The suite burn: products in all precisions and patterns in nearly all of the free "
-      "memory, every bit looked at, on all hosts at once, with collectives between; power, clocks "
-      "and temperatures as curves in a page (-o FILE.html). --level full and --only burn have the "
-      "suite without it; in a soak each round burns so long. Clocks and power settings are never "
-      "changed.");
+      "memory, every bit looked at, on up to 256 hosts at once, with collectives between; power, "
+      "clocks and temperatures as curves in a page (-o FILE.html). --level full and --only burn "
+      "have the suite without it; in a soak each round burns so long. Clocks and power settings "
+      "are never changed.");
   add("write-hosts", directory(), "write good-hosts.txt and bad-hosts.txt there",
       "good-hosts.txt is a hostfile. DIR is made when it is missing.");
   add("nagios", flag(), "one line, and exit codes 0 ok, 1 warning, 2 critical, 3 unknown");
