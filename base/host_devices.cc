@@ -118,6 +118,7 @@ std::vector<NetInterface> net_interfaces() {
     const std::string text = address_text(at->ifa_addr);
     if (!text.empty()) found->addresses.push_back({text, prefix_bits(at->ifa_netmask)});
   }
+  ask_shared_subnets(interfaces);
   judge_interfaces(interfaces, interface_links());
   return interfaces;
 }

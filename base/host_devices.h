@@ -19,6 +19,9 @@ struct NetInterface {
   int mtu = 0;
   int64_t speed_mbps = 0;  // 0: the driver does not say
   std::vector<InterfaceAddress> addresses;
+  // Which interface packets from its address leave by, of one that shares a subnet with another;
+  // else empty.
+  std::string leaves_by = {};
   std::string aside =
       {};  // why no other host is reached by it (base/interface_choice.h); empty: it counts
 };

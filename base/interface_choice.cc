@@ -8,12 +8,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <optional>
 
 #include "base/fd.h"
 #include "base/format.h"
 #include "base/log.h"
 #include "base/netlink.h"
+#include "base/route.h"
 
 namespace collctl::base {
 namespace {
@@ -89,6 +91,43 @@ bool is_link_local(const std::string& address) {
   return v6.s6_addr[0] == 0xfe && (v6.s6_addr[1] & 0xc0) == 0x80;
 }
 
+// The IPv4 subnet that it is in; 0: none.
+static uint64_t subnet_of(const InterfaceAddress& address) {
+  in_addr v4{};
+  if (::inet_pton(AF_INET, address.text.c_str(), &v4) != 1 || address.prefix <= 0) return 0;
+  return uint64_t(address.prefix) << 32 | (ntohl(v4.s_addr) >> (32 - address.prefix));
+}
+
+// The kernel is asked for the way to another address of the subnet than this host's own, to which
+// nothing would leave it.
+void ask_shared_subnets(std::vector<NetInterface>& interfaces) {
+  std::map<uint64_t, std::vector<std::pair<NetInterface*, const InterfaceAddress*>>> sharing;
+  for (NetInterface& each : interfaces)
+    for (const InterfaceAddress& address : each.addresses)
+      if (const uint64_t subnet = subnet_of(address); subnet != 0 && each.up && !each.loopback)
+        sharing[subnet].emplace_back(&each, &address);
+  for (const auto& entry : sharing) {
+    const auto& list = entry.second;
+    if (list.size() < 2) continue;
+    const auto is_own = [&](const std::string& text) {
+      return std::ranges::any_of(list, [&](const auto& one) { return one.second->text == text; });
+    };
+    for (const auto& [interface, address] : list) {
+      in_addr other{};
+      ::inet_pton(AF_INET, address->text.c_str(), &other);
+      char text[INET_ADDRSTRLEN] = "";
+      for (uint32_t flip = 1; flip < 256 && (*text == 0 || is_own(text)); ++flip) {
+        const in_addr next{htonl(ntohl(other.s_addr) ^ flip)};
+        ::inet_ntop(AF_INET, &next, text, sizeof text);
+      }
+      const auto from = parse_address(address->text + ":0"),
+                 to = parse_address(text + std::string(":0"));
+      if (from && to && interface->leaves_by.empty())
+        interface->leaves_by = route_device(*to, *from);
+    }
+  }
+}
+
 void judge_interfaces(std::vector<NetInterface>& interfaces,
                       const std::vector<InterfaceLink>& known) {
   const Links links(known);
@@ -113,6 +152,15 @@ void judge_interfaces(std::vector<NetInterface>& interfaces,
     };
     if (std::ranges::any_of(interfaces, counts))
       each.aside = format("a {} of {}, which counts", link->kind, card->name);
+  }
+  // Two cards in one subnet are one way unless rules of routing tell them apart.
+  for (NetInterface& each : interfaces) {
+    const auto other = std::ranges::find(interfaces, each.leaves_by, &NetInterface::name);
+    if (each.aside.empty() && other != interfaces.end() && &*other != &each && other->aside.empty())
+      each.aside = format(
+          "its packets leave by {}, which is in its subnet as well (no rule of ip rule sends them "
+          "by {})",
+          other->name, each.name);
   }
   // The end of a pair whose other one is in another namespace: the only way out of a container, and
   // on a host with a network card the way to one of its containers.

@@ -25,6 +25,9 @@ std::vector<InterfaceLink> interface_links();
 // 169.254.0.0/16 or fe80::/10; also what is no address: no other host is reached by it.
 bool is_link_local(const std::string& address);
 
+// Fills `leaves_by` of those that share a subnet.
+void ask_shared_subnets(std::vector<NetInterface>& interfaces);
+
 // Fills `aside` of each: empty where it counts, else why not, in one phrase.
 void judge_interfaces(std::vector<NetInterface>& interfaces,
                       const std::vector<InterfaceLink>& links);

@@ -232,7 +232,7 @@ Status Rails::State::listen(RailHost& host) {
   for (RailNic& nic : host.nics) {
     ProxyEngine::Options p;
     p.listen_at = nic.address;
-    if (!matrix.one_host) p.interface = nic.name;
+    if (!matrix.one_host && host.nics.size() > 1) p.interface = nic.name;
     p.secret = options.id.secret;
     p.abort_word = &abort_word;
     auto listener = ProxyEngine::start(std::move(p));

@@ -78,8 +78,9 @@ std::unique_ptr<RailPath> make_path(const RailSide& side, bool sends, size_t min
   // Inside one host the kernel passes packets on itself, whatever interface is named.
   const bool apart = side.mine->network_namespace != side.theirs->network_namespace ||
                      side.mine->hash != side.theirs->hash;
+  const bool by_it = apart && side.mine->nics.size() > 1;
   if (!my_nic.rdma())
-    services.source = {.address = my_nic.address, .interface = apart ? my_nic.name : ""};
+    services.source = {.address = my_nic.address, .interface = by_it ? my_nic.name : ""};
   return std::make_unique<RailPath>(end, services, my_nic.rdma(), plan.memory, plan.number);
 }
 

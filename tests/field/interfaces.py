@@ -114,14 +114,12 @@ def second_net(field, nodes):
 
 @condition("interfaces", "same-net", all=True, unlike=("mtu", "narrow", "blackhole", "slow-out", "slow-in", "slow-both", "loss"))
 def same_net(field, nodes):
-    """A second card in the first one's subnet: the kernel answers for both by either."""
+    """A second card in the first one's subnet: the kernel sends by one and answers for both by either."""
     for i in nodes:
         field.on(0, f"ip link add s1-{i} type veth peer name eth1 netns {field.pid(i)}; ip link set s1-{i} master br0 up")
         second = f"{field.address(i).rpartition('.')[0]}.{100 + i}"
         field.on(i, f"ip address add {second}/24 dev eth1; ip link set eth1 up")
         field.ways.append((i, "eth1", f"s1-{i}"))
-        field.nics[i].append("eth1")
-        field.rails[i].append("eth1")
 
 
 @condition("interfaces", "ipv4-only", unlike=("ipv6", "ipv6-only"))

@@ -106,6 +106,17 @@ TEST_CASE("a macvlan of a card that counts does not, of one without an address i
   CHECK(made.why("net0") == "a macvlan of eth0, which counts");
 }
 
+TEST_CASE("of two cards in one subnet the one that packets leave by counts", "[interfaces]") {
+  Machine made;
+  made.add({.name = "eth0", .index = 2}, "10.0.0.1").add({.name = "eth1", .index = 3}, "10.0.0.9");
+  CHECK(made.counting() == "eth0 eth1");  // by rules of routing
+  made.interfaces[0].leaves_by = made.interfaces[1].leaves_by = "eth0";
+  CHECK(made.counting() == "eth0");
+  CHECK(made.why("eth1").starts_with("its packets leave by eth0, which is in its subnet as well"));
+  made.interfaces[0].up = false;
+  CHECK(made.counting() == "eth1");
+}
+
 TEST_CASE("in a container the end of a veth counts, unless both ends are here", "[interfaces]") {
   Machine made;
   made.add({.name = "eth0", .kind = "veth", .index = 2, .lower = 9, .lower_elsewhere = true},
