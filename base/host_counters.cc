@@ -18,6 +18,8 @@
 #include "base/first_line.h"
 #include "base/format.h"
 #include "base/host_devices.h"
+#include "base/host_files.h"
+#include "base/nic_module.h"
 
 namespace collctl::base {
 namespace {
@@ -98,6 +100,11 @@ class Reading {
       for (const char* counter : kInterfaceErrors)
         file(CounterOf::nic, name, counter, all / name / "statistics" / counter);
       file(CounterOf::nic, name, "carrier_down_count", all / name / "carrier_down_count");
+      // The kernel is asked about this machine alone.
+      if (root_.empty() && first_line(all / name / "operstate") == "up" &&
+          !host_files::way_up(all / name / "device").empty())
+        for (const auto& [counter, value] : port_counters(name))
+          add(CounterOf::nic, name, counter, value);
     }
   }
 

@@ -87,6 +87,35 @@ uint16_t ethtool_family() {
   return family;
 }
 
+// An interface's driver, asked by ethtool: the attributes of its answer. `header`: the attribute
+// that names the interface; `more`: those of the question besides.
+NetlinkQuestion::Answer ask_driver(uint8_t command, uint16_t header, const std::string& interface,
+                                   uint32_t flags,
+                                   const std::function<void(NetlinkQuestion&)>& more) {
+  static const uint16_t family = ethtool_family();
+  if (family == 0) return {EOPNOTSUPP, {}};
+  const genlmsghdr head{command, ETHTOOL_GENL_VERSION, 0};
+  NetlinkQuestion question(family, {reinterpret_cast<const uint8_t*>(&head), sizeof head});
+  question.begin_nest(header);
+  question.put(ETHTOOL_A_HEADER_DEV_NAME, interface);
+  if (flags != 0) question.put_number(ETHTOOL_A_HEADER_FLAGS, flags);
+  question.end_nest();
+  more(question);
+  auto answer = question.ask(NETLINK_GENERIC);
+  const size_t own = std::min(answer.payload.size(), sizeof head);
+  answer.payload.erase(answer.payload.begin(), answer.payload.begin() + ptrdiff_t(own));
+  return answer;
+}
+
+// The first of an array of counts is their sum; an empty one, and one that was not set, says
+// nothing.
+void add_count(const char* name, ByteView array, PortCounters& to) {
+  uint64_t sum = 0;
+  if (array.size() < sizeof sum) return;
+  std::memcpy(&sum, array.data(), sizeof sum);
+  if (sum != ~uint64_t{0}) to.emplace_back(name, sum);
+}
+
 }  // namespace
 
 std::optional<NicModule> nic_module(const ReadModule& read) {
@@ -109,31 +138,72 @@ std::optional<NicModule> nic_module(const ReadModule& read) {
 }
 
 Bytes ModuleMemory::read(const ModulePart& part) {
-  static const uint16_t family = ethtool_family();
   Bytes data;
-  if (family == 0) {
-    error_ = EOPNOTSUPP;
-    return data;
-  }
-  const genlmsghdr head{ETHTOOL_MSG_MODULE_EEPROM_GET, ETHTOOL_GENL_VERSION, 0};
-  NetlinkQuestion question(family, {reinterpret_cast<const uint8_t*>(&head), sizeof head});
-  question.begin_nest(ETHTOOL_A_MODULE_EEPROM_HEADER);
-  question.put(ETHTOOL_A_HEADER_DEV_NAME, interface_);
-  question.end_nest();
-  question.put_number(ETHTOOL_A_MODULE_EEPROM_OFFSET, uint32_t(part.offset));
-  question.put_number(ETHTOOL_A_MODULE_EEPROM_LENGTH, uint32_t(part.length));
-  question.put_number(ETHTOOL_A_MODULE_EEPROM_PAGE, part.page);
-  question.put_number(ETHTOOL_A_MODULE_EEPROM_BANK, uint8_t(0));
-  question.put_number(ETHTOOL_A_MODULE_EEPROM_I2C_ADDRESS, part.sensors ? kSensors : kFirstAddress);
-  const auto answer = question.ask(NETLINK_GENERIC);
+  const auto answer =
+      ask_driver(ETHTOOL_MSG_MODULE_EEPROM_GET, ETHTOOL_A_MODULE_EEPROM_HEADER, interface_, 0,
+                 [&](NetlinkQuestion& question) {
+                   question.put_number(ETHTOOL_A_MODULE_EEPROM_OFFSET, uint32_t(part.offset));
+                   question.put_number(ETHTOOL_A_MODULE_EEPROM_LENGTH, uint32_t(part.length));
+                   question.put_number(ETHTOOL_A_MODULE_EEPROM_PAGE, part.page);
+                   question.put_number(ETHTOOL_A_MODULE_EEPROM_BANK, uint8_t(0));
+                   question.put_number(ETHTOOL_A_MODULE_EEPROM_I2C_ADDRESS,
+                                       part.sensors ? kSensors : kFirstAddress);
+                 });
   error_ = answer.error;
-  if (answer.payload.size() < sizeof head) return data;
-  walk_attributes(ByteView(answer.payload).subspan(sizeof head),
-                  [&](int attribute, ByteView value) {
-                    if (attribute == ETHTOOL_A_MODULE_EEPROM_DATA && value.size() == part.length)
-                      data.assign(value.begin(), value.end());
-                  });
+  walk_attributes(answer.payload, [&](int attribute, ByteView value) {
+    if (attribute == ETHTOOL_A_MODULE_EEPROM_DATA && value.size() == part.length)
+      data.assign(value.begin(), value.end());
+  });
   return data;
+}
+
+PortCounters fec_of_answer(ByteView attributes) {
+  PortCounters found;
+  walk_attributes(attributes, [&](int outer, ByteView stats) {
+    if (outer != ETHTOOL_A_FEC_STATS) return;
+    walk_attributes(stats, [&](int inner, ByteView value) {
+      if (inner == ETHTOOL_A_FEC_STAT_CORRECTED) add_count("fec_corrected", value, found);
+      if (inner == ETHTOOL_A_FEC_STAT_UNCORR) add_count("fec_uncorrected", value, found);
+    });
+  });
+  return found;
+}
+
+PortCounters symbols_of_answer(ByteView attributes) {
+  PortCounters found;
+  walk_attributes(attributes, [&](int outer, ByteView group) {
+    if (outer != ETHTOOL_A_STATS_GRP) return;
+    uint32_t id = ETHTOOL_STATS_ETH_MAC;  // until it says
+    walk_attributes(group, [&](int inner, ByteView value) {
+      if (inner == ETHTOOL_A_STATS_GRP_ID && value.size() == sizeof id)
+        std::memcpy(&id, value.data(), sizeof id);
+      if (inner != ETHTOOL_A_STATS_GRP_STAT || id != ETHTOOL_STATS_ETH_PHY) return;
+      walk_attributes(value, [&](int stat, ByteView count) {
+        if (stat == ETHTOOL_A_STATS_ETH_PHY_5_SYM_ERR) add_count("phy_symbol_errors", count, found);
+      });
+    });
+  });
+  return found;
+}
+
+PortCounters port_counters(const std::string& interface) {
+  PortCounters found =
+      fec_of_answer(ask_driver(ETHTOOL_MSG_FEC_GET, ETHTOOL_A_FEC_HEADER, interface,
+                               ETHTOOL_FLAG_STATS, [](NetlinkQuestion&) {})
+                        .payload);
+  const auto symbols =
+      symbols_of_answer(ask_driver(ETHTOOL_MSG_STATS_GET, ETHTOOL_A_STATS_HEADER, interface, 0,
+                                   [](NetlinkQuestion& question) {
+                                     question.begin_nest(ETHTOOL_A_STATS_GROUPS);
+                                     question.put(ETHTOOL_A_BITSET_NOMASK, ByteView());
+                                     question.put_number(ETHTOOL_A_BITSET_SIZE, uint32_t(1));
+                                     question.put_number(ETHTOOL_A_BITSET_VALUE,
+                                                         uint32_t(1) << ETHTOOL_STATS_ETH_PHY);
+                                     question.end_nest();
+                                   })
+                            .payload);
+  found.insert(found.end(), symbols.begin(), symbols.end());
+  return found;
 }
 
 NicPriorities priorities_of_answer(ByteView attributes) {

@@ -1,9 +1,10 @@
 // The transceiver or cable in a network interface, by its own memory (SFF-8472 of SFP, SFF-8636 of
-// QSFP, CMIS of QSFP-DD and OSFP), asked by ethtool's netlink. Threads: any.
+// QSFP, CMIS of QSFP-DD and OSFP), and its port's errors, asked by ethtool's netlink. Threads: any.
 #pragma once
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -39,6 +40,15 @@ class ModuleMemory {
   const std::string interface_;
   int error_ = 0;
 };
+
+// Errors of an Ethernet port since its driver was loaded, by name: blocks that its FEC corrected or
+// could not ("fec_corrected", "fec_uncorrected"), symbols that were wrong ("phy_symbol_errors");
+// those that the driver does not count are left out.
+using PortCounters = std::vector<std::pair<const char*, uint64_t>>;
+PortCounters port_counters(const std::string& interface);
+// Its parts: answers of the kernel, after genlmsghdr.
+PortCounters fec_of_answer(ByteView attributes);
+PortCounters symbols_of_answer(ByteView attributes);
 
 // How an Ethernet interface keeps traffic that may not be lost, by DCB: priorities with flow
 // control ("00001000", of 0 first), and priorities by DSCP ("26:3 48:6"). Empty: it does not say.

@@ -74,6 +74,11 @@ constexpr CounterRule kRules[] = {
     {CounterOf::nic, "link_downed", true, 1, "the link went down", kCable},
     {CounterOf::nic, "carrier_down_count", true, 1, "the link went down", kCable},
     {CounterOf::nic, "symbol_error", true, 1, "symbols were wrong", kCable},
+    {CounterOf::nic, "phy_symbol_errors", true, 1, "symbols were wrong", kCable},
+    {CounterOf::nic, "fec_uncorrected", true, 1, "blocks arrived damaged beyond correction",
+     kCable},
+    // Fast links live by it: any number is usual.
+    {CounterOf::nic, "fec_corrected", false, ~uint64_t{0}, "", ""},
     {CounterOf::nic, "link_error_recovery", true, 1, "the link had to recover", kCable},
     {CounterOf::nic, "local_link_integrity", true, 1, "the link is bad", kCable},
     {CounterOf::nic, "port_rcv_switch_relay", false, 1, "packets were not for it", kCongestion},

@@ -50,6 +50,10 @@ constexpr StateRule kStates[] = {
     // InfiniBand's own bound for a good link: ten an hour.
     {CounterOf::nic, "symbol_error", StateRule::told, 100, 240, "symbols are wrong again and again",
      remedies::kCable},
+    {CounterOf::nic, "phy_symbol_errors", StateRule::told, 100, 240,
+     "symbols are wrong again and again", remedies::kCable},
+    {CounterOf::nic, "fec_uncorrected", StateRule::told, 100, 240,
+     "blocks arrive damaged beyond correction again and again", remedies::kCable},
 };
 
 }  // namespace

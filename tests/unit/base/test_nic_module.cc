@@ -3,6 +3,7 @@
 #include "base/nic_module.h"
 
 #include <linux/dcbnl.h>
+#include <linux/ethtool_netlink.h>
 #include <linux/netlink.h>
 
 #include <algorithm>
@@ -154,6 +155,51 @@ TEST_CASE("priorities with flow control, and by DSCP", "[nic_module]") {
     CHECK(cut.dscp.size() <= found.dscp.size());
   }
   CHECK(nic_priorities("lo").pfc.empty());
+}
+
+TEST_CASE("blocks that FEC corrected or could not: the first count is that of the port",
+          "[nic_module]") {
+  const auto counts = [](const std::vector<uint64_t>& list) {
+    ByteWriter out;
+    for (const uint64_t count : list) out.put(count);
+    return out.take();
+  };
+  const Bytes stats =
+      joined(joined(attribute(ETHTOOL_A_FEC_STAT_PAD, {}),
+                    attribute(ETHTOOL_A_FEC_STAT_CORRECTED, counts({70, 30, 40}))),
+             joined(attribute(ETHTOOL_A_FEC_STAT_UNCORR, counts({uint64_t{1} << 40})),
+                    attribute(ETHTOOL_A_FEC_STAT_CORR_BITS, counts({99}))));
+  const Bytes answer = joined(attribute(ETHTOOL_A_FEC_ACTIVE, {49, 0, 0, 0}),
+                              attribute(ETHTOOL_A_FEC_STATS | NLA_F_NESTED, stats));
+  const PortCounters wanted{{"fec_corrected", 70}, {"fec_uncorrected", uint64_t{1} << 40}};
+  const auto same = [](const PortCounters& one, const PortCounters& two) {
+    return std::ranges::equal(one, two, [](const auto& a, const auto& b) {
+      return std::string(a.first) == b.first && a.second == b.second;
+    });
+  };
+  CHECK(same(fec_of_answer(answer), wanted));
+  for (size_t length = 0; length < answer.size(); ++length)
+    CHECK(fec_of_answer(ByteView(answer).first(length)).empty());
+  // A driver that counts nothing, or has not set a count, or sends half of one.
+  for (const Bytes& odd : {Bytes{}, counts({~uint64_t{0}}), Bytes(7, 1)})
+    CHECK(fec_of_answer(attribute(ETHTOOL_A_FEC_STATS, attribute(ETHTOOL_A_FEC_STAT_UNCORR, odd)))
+              .empty());
+
+  const auto group = [&](uint32_t id, uint16_t stat) {
+    ByteWriter number;
+    number.put(id);
+    return attribute(ETHTOOL_A_STATS_GRP | NLA_F_NESTED,
+                     joined(attribute(ETHTOOL_A_STATS_GRP_ID, number.take()),
+                            attribute(ETHTOOL_A_STATS_GRP_STAT | NLA_F_NESTED,
+                                      attribute(stat, counts({uint64_t(5 + id)})))));
+  };
+  const Bytes phy = joined(group(ETHTOOL_STATS_ETH_MAC, ETHTOOL_A_STATS_ETH_PHY_5_SYM_ERR),
+                           joined(group(ETHTOOL_STATS_ETH_PHY, 7),
+                                  group(ETHTOOL_STATS_ETH_PHY, ETHTOOL_A_STATS_ETH_PHY_5_SYM_ERR)));
+  CHECK(same(symbols_of_answer(phy), {{"phy_symbol_errors", 5}}));
+  for (size_t length = 0; length < phy.size(); ++length)
+    CHECK(symbols_of_answer(ByteView(phy).first(length)).empty());
+  for (const char* interface : {"lo", "no-such-device0"}) CHECK(port_counters(interface).empty());
 }
 
 TEST_CASE("what the kernel refuses is an error, and attributes that lie are not followed",

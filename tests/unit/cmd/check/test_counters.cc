@@ -239,6 +239,9 @@ TEST_CASE("Ports, interfaces, PCI devices, retransmissions", "[check][counters]"
   count(CounterOf::nic, "eth0", "rx_crc_errors", 0, 1);
   count(CounterOf::nic, "eth1", "rx_dropped", 50, 90);  // 40: nothing to tell
   count(CounterOf::nic, "eth2", "tx_errors", 100, 4);   // the driver was loaded again
+  count(CounterOf::nic, "eth3", "fec_corrected", 5, uint64_t{1} << 50);  // as it should
+  count(CounterOf::nic, "eth3", "fec_uncorrected", 5, 6);
+  count(CounterOf::nic, "eth3", "phy_symbol_errors", 0, 1);
   count(CounterOf::pci, "0000:3b:00.0", "aer_correctable BadTLP", 1, 2);
   count(CounterOf::pci, "0000:3b:00.0", "aer_nonfatal Timeout", 0, 2);
   count(CounterOf::host, "tcp", "OutSegs", 1000, 11000);
@@ -252,13 +255,16 @@ TEST_CASE("Ports, interfaces, PCI devices, retransmissions", "[check][counters]"
   CHECK(find(found, "counters/symbol_error")->at.device == "mlx5_2 port 1");
   CHECK(status("counters/out_of_sequence") == FindingStatus::warn);
   CHECK(status("counters/rx_crc_errors") == FindingStatus::fail);
+  CHECK(status("counters/fec_uncorrected") == FindingStatus::fail);
+  CHECK(status("counters/phy_symbol_errors") == FindingStatus::fail);
+  CHECK(find(found, "counters/fec_corrected") == nullptr);
   CHECK(find(found, "counters/rx_dropped") == nullptr);
   CHECK(find(found, "counters/tx_errors") == nullptr);
   CHECK(status("counters/aer_correctable BadTLP") == FindingStatus::warn);
   CHECK(status("counters/aer_nonfatal Timeout") == FindingStatus::fail);
   REQUIRE(find(found, "counters/RetransSegs") != nullptr);
   CHECK(find(found, "counters/RetransSegs")->measured == "5");
-  CHECK(found.size() == 7);
+  CHECK(found.size() == 9);
 
   // One in two hundred segments: a network that is used.
   after.counters.back().value = 55;

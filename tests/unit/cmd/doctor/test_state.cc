@@ -217,6 +217,10 @@ TEST_CASE("counters that are bad at any age are judged for a job's devices alone
            {CounterOf::nic, "mlx5_4 port 1", "link_downed", 59, pass},  // in 30 days
            {CounterOf::nic, "mlx5_4 port 1", "symbol_error", 7201, told},
            {CounterOf::nic, "mlx5_4 port 1", "link_error_recovery", 100, told},
+           {CounterOf::nic, "ens6f0np0", "fec_uncorrected", 7201, told},
+           {CounterOf::nic, "ens6f0np0", "fec_uncorrected", 7199, pass},
+           {CounterOf::nic, "ens6f0np0", "fec_corrected", uint64_t{1} << 50, pass},
+           {CounterOf::nic, "ens6f0np0", "phy_symbol_errors", 7201, told},
            {CounterOf::nic, "ens6f0np0", "carrier_down_count", 4000, told},
            {CounterOf::nic, "eno2", "carrier_down_count", 4000, pass}}) {
     INFO(fault.device << " " << fault.name << " " << fault.value);
