@@ -20,6 +20,7 @@
 #include "base/drivers/nvml.h"
 #include "base/fd.h"
 #include "base/first_line.h"
+#include "base/format.h"
 #include "base/host_files.h"
 #include "base/interface_choice.h"
 
@@ -211,14 +212,26 @@ std::vector<NvidiaGpu> nvidia_gpus_here(const std::string& root) {
   return gpus;
 }
 
-PciLink pci_link_at(const std::string& folder) {
-  const std::filesystem::path at = folder;
-  const int lanes =
-      host_files::whole_number(host_files::value_of(at / "current_link_width")).value_or(0);
-  // "32.0 GT/s PCIe"
-  const double rate = std::strtod(host_files::value_of(at / "current_link_speed").c_str(), nullptr);
+// `which`: "current", "max".
+static PciLink link_in(const fs::path& folder, const char* which) {
+  const auto value = [&](const char* what) {
+    return host_files::value_of(folder / format("{}_link_{}", which, what));
+  };
+  const int lanes = host_files::whole_number(value("width")).value_or(0);
+  const double rate = std::strtod(value("speed").c_str(), nullptr);  // "32.0 GT/s PCIe"
   return {.lanes = lanes >= 1 && lanes <= 32 ? lanes : 0,
           .GTps = rate > 0 && rate < 1e3 ? rate : 0};
+}
+
+PciLink pci_link_at(const std::string& folder) {
+  return link_in(folder, "current");
+}
+
+PciLink best_pci_link_at(const std::string& folder) {
+  const auto chain = host_files::way_up(folder);
+  if (chain.size() < 2) return {};
+  const PciLink own = link_in(chain[0], "max"), above = link_in(chain[1], "max");
+  return {.lanes = std::min(own.lanes, above.lanes), .GTps = std::min(own.GTps, above.GTps)};
 }
 
 PciLink pci_link(const std::string& bus_id) {

@@ -61,8 +61,15 @@ struct PciLink {
   int lanes = 0;    // 0: the kernel does not say
   double GTps = 0;  // of a lane; likewise
 };
+// At 2.5 and 5 GT/s ten bits are sent for a byte.
+inline double pci_Mbps(double lanes, double GTps) {
+  return lanes * GTps * (GTps < 8 ? 800 : 984);
+}
 PciLink pci_link_at(const std::string& folder);  // of the device in /sys
 PciLink pci_link(const std::string& bus_id);
+// The most that both of its ends can do. Nothing where the other end cannot be seen: a virtual
+// machine shows none, or one that is made up.
+PciLink best_pci_link_at(const std::string& folder);
 
 // A GPU whose device file is here (containers may show more than they hand in), and that PCI shows,
 // or may be shown by the driver's library: device files and the driver's folders alone are left

@@ -130,33 +130,20 @@ class StateReading {
     if (!value.empty()) device.add(name, std::move(value));
   }
 
-  // The most that both ends of a link can do, where the other end can be seen: a virtual machine
-  // shows none, or one that is made up.
-  void pci_link(const fs::path& device, DeviceState& to) const {
+  static void pci_link(const fs::path& device, DeviceState& to) {
     const auto chain = way_up(device);
     if (chain.empty()) return;
     known(to, "bus", chain.front().filename());
-    const auto width = [](const fs::path& at, const char* file) {
-      const int lanes = whole_number(value_of(at / file)).value_or(0);
-      return lanes >= 1 && lanes <= 32 ? lanes : 0;
+    const auto add = [&](const PciLink& link, const std::string& end) {
+      if (link.lanes > 0) to.add(("pcie_width" + end).c_str(), std::to_string(link.lanes));
+      if (link.GTps > 0) to.add(("pcie_GTps" + end).c_str(), format("{:g}", link.GTps));
     };
-    const auto speed = [](const fs::path& at, const char* file) {
-      return std::strtod(value_of(at / file).c_str(), nullptr);  // "32.0 GT/s PCIe"
-    };
-    const PciLink now = pci_link_at(chain[0]);
-    if (now.lanes > 0) to.add("pcie_width", std::to_string(now.lanes));
-    if (now.GTps > 0) to.add("pcie_GTps", format("{:g}", now.GTps));
-    if (chain.size() < 2) return;
+    add(pci_link_at(chain[0]), "");
     std::string bridges;
     for (size_t i = 1; i < chain.size(); ++i)
       bridges += (i == 1 ? "" : " ") + chain[i].filename().string();
-    to.add("bridges", bridges.substr(0, kMostStateText));
-    const int most_lanes =
-        std::min(width(chain[0], "max_link_width"), width(chain[1], "max_link_width"));
-    const double most_rate =
-        std::min(speed(chain[0], "max_link_speed"), speed(chain[1], "max_link_speed"));
-    if (most_lanes > 0) to.add("pcie_width_most", std::to_string(most_lanes));
-    if (most_rate > 0) to.add("pcie_GTps_most", format("{:g}", most_rate));
+    known(to, "bridges", bridges);
+    add(best_pci_link_at(chain[0]), "_most");
   }
 
   // Partitions of InfiniBand: a port with limited membership alone reaches full members only.

@@ -3,8 +3,10 @@
 #include <cstdlib>
 
 #include "base/format.h"
+#include "base/host_devices.h"
 #include "cmd/check/node.h"
 #include "cmd/document/judgement.h"
+#include "cmd/judge/counter_state.h"
 #include "cmd/judge/json.h"
 #include "cmd/memory_test/memory_test.h"
 #include "cmd/report/read.h"
@@ -114,6 +116,25 @@ void judge_collective(const NodeJob& job, Finding& all, NodeResult& result) {
   if (!saved->verdict.error() && !job.optional) result.report = std::move(saved->report);
 }
 
+// A GPU's link rests at a low rate: it is judged after the last copies alone, and not where these
+// were faster than it now is, since it rests again or they went another way (C2C).
+void judge_pcie(const NodeJob& job, const MemoryRow& row, NodeResult& result) {
+  const bool less = row.pcie_lanes < row.pcie_lanes_most || row.pcie_GTps < row.pcie_GTps_most;
+  const double Mbps = base::pci_Mbps(row.pcie_lanes, row.pcie_GTps);
+  if (row.what != "from device" || !less || 8e3 * row.GBps > Mbps) return;
+  const auto text = [](double GTps, int lanes) { return format("{:g} GT/s x{}", GTps, lanes); };
+  Finding finding{.name = "node/pcie",
+                  .at = {.kind = SubjectKind::gpu, .host = job.host, .device = row.device}};
+  finding.measured = text(row.pcie_GTps, row.pcie_lanes);
+  finding.expected = text(row.pcie_GTps_most, row.pcie_lanes_most);
+  finding.basis = "card and slot";
+  result.findings.push_back(finding.fail(
+      ErrorCode::failed,
+      format("{}: the PCIe link of GPU {} runs at {} under load, card and slot can have {}",
+             job.host, row.device, finding.measured, finding.expected),
+      remedies::kSlot));
+}
+
 void judge_memory(const NodeJob& job, Finding& all, NodeResult& result) {
   const auto report = read_memory(job.output);
   if (!report) {
@@ -145,6 +166,7 @@ void judge_memory(const NodeJob& job, Finding& all, NodeResult& result) {
     const NodeResult::Speed speed{row.GBps, host ? "" : row.device};
     const auto [at, fresh] = result.speeds.try_emplace(what, speed);
     if (!fresh && row.GBps < at->second.GBps) at->second = speed;
+    judge_pcie(job, row, result);
   }
   for (const auto& [key, value] : floors_of(job.expect, models))
     if (!judged.contains(value->line)) {

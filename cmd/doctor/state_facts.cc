@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "base/format.h"
+#include "base/host_devices.h"
 #include "cmd/doctor/state_rules.h"
 #include "cmd/judge/counter_state.h"
 
@@ -43,10 +44,14 @@ std::string full_width(const SeenDevice& seen, const std::string&) {
 
 // A NIC whose port is no faster than what is left of its link loses nothing by it: many boards
 // wire a slot to a part of its lanes.
-std::string width_for_port(const SeenDevice& seen, const std::string& value) {
-  const double rate = seen.number("pcie_GTps");  // 2.5 and 5 GT/s send ten bits a byte
-  const double Mbps = seen.number("pcie_width") * rate * (rate < 8 ? 800 : 984);
-  return Mbps < seen.number("rate_Mbps") ? full_width(seen, value) : "";
+std::string enough_for_port(const SeenDevice& seen, const char* fact, const char* most) {
+  const double left = base::pci_Mbps(seen.number("pcie_width"), seen.number("pcie_GTps"));
+  return left > 0 && left < seen.number("rate_Mbps") ? not_below(seen, fact, most) : "";
+}
+
+std::string port_for_link(const SeenDevice& seen, const std::string&) {
+  const double best = base::pci_Mbps(seen.number("pcie_width_most"), seen.number("pcie_GTps_most"));
+  return best > 0 && best < seen.number("rate_Mbps") ? format("at most {:.0f}", best) : "";
 }
 
 std::string all_links(const SeenDevice& seen, const std::string&) {
@@ -183,9 +188,20 @@ constexpr FactRule kFactRules[] = {
        return not_below(seen, "clock_MHz", "clock_default_MHz");
      },
      "its clock for applications is below its board's", "nvidia-smi -rac, unless that is meant so"},
-    {CounterOf::nic, "pcie_width", Grade::fault, width_for_port,
+    {CounterOf::nic, "pcie_width", Grade::fault,
+     [](const SeenDevice& seen, const std::string&) {
+       return enough_for_port(seen, "pcie_width", "pcie_width_most");
+     },
      "its PCIe link has fewer lanes than card and slot can have, and less than its port sends",
      remedies::kSlot},
+    {CounterOf::nic, "pcie_GTps", Grade::fault,
+     [](const SeenDevice& seen, const std::string&) {
+       return enough_for_port(seen, "pcie_GTps", "pcie_GTps_most");
+     },
+     "its PCIe link is slower than card and slot can be, and than its port", remedies::kSlot},
+    {CounterOf::nic, "rate_Mbps", Grade::told, port_for_link,
+     "its port is faster than its PCIe link can ever be",
+     "put it into a slot with more or faster lanes, unless that is meant so"},
     {CounterOf::nic, "pkeys_full", Grade::told,
      [](const SeenDevice& seen, const std::string& value) {
        return std::string(

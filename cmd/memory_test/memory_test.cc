@@ -126,6 +126,9 @@ Status measure_gpu(int ordinal, const std::map<std::string, std::string>& users,
       const base::PciLink link = base::pci_link(row.device);
       row.pcie_GTps = link.GTps;
       row.pcie_lanes = link.lanes;
+      const base::PciLink best = base::best_pci_link_at("/sys/bus/pci/devices/" + row.device);
+      row.pcie_GTps_most = best.GTps;
+      row.pcie_lanes_most = best.lanes;
     }
     if (const auto user = users.find(row.device); user != users.end()) row.busy = user->second;
   };
@@ -175,6 +178,10 @@ static void fields(Record& io, MemoryRow& row) {
   io.field("wrong", row.wrong);
   if (io.has("pcie_GTps", row.pcie_GTps > 0)) io.field("pcie_GTps", row.pcie_GTps, 0, 1e3);
   if (io.has("pcie_lanes", row.pcie_lanes > 0)) io.field("pcie_lanes", row.pcie_lanes, 0, 32);
+  if (io.has("pcie_GTps_most", row.pcie_GTps_most > 0))
+    io.field("pcie_GTps_most", row.pcie_GTps_most, 0, 1e3);
+  if (io.has("pcie_lanes_most", row.pcie_lanes_most > 0))
+    io.field("pcie_lanes_most", row.pcie_lanes_most, 0, 32);
   if (io.has("channels", row.channels > 0)) io.field("channels", row.channels, 0, 1 << 16);
   if (io.has("MTps", row.MTps > 0)) io.field("MTps", row.MTps, 0, 1e5);
   io.unless_empty("busy", row.busy);

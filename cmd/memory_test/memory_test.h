@@ -20,6 +20,8 @@ struct MemoryRow {
   bool wrong = false;      // what arrived is not what was sent
   double pcie_GTps = 0;    // of the GPU's link after the copies; 0: not known, as what follows
   int pcie_lanes = 0;
+  double pcie_GTps_most = 0;  // that card and slot can have
+  int pcie_lanes_most = 0;
   int channels = 0;  // of the host's memory, where all of its processors may be used
   double MTps = 0;
   std::string busy = {};  // what others had of the host, or of the GPU, if it is much

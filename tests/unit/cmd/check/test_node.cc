@@ -1,4 +1,6 @@
 // A run's findings about its one host, from the reports that such runs have written.
+#include <tuple>
+
 #include "base/format.h"
 #include "cmd/check/node.h"
 #include "cmd/memory_test/memory_test.h"
@@ -64,6 +66,39 @@ TEST_CASE("copies below the floor of their model fail, of the device that it is"
   CHECK(slow[0].message ==
         "n1: to_gpu of GPU 0000:4b:00.0 at 50 GB/s, at least 51 is expected (site:3)");
   CHECK(no_passes(memory("copy=21"))[0].at.kind == SubjectKind::host);
+}
+
+TEST_CASE("a GPU's link that is slower under load than card and slot can be fails", "[check]") {
+  const auto judged = [](double GTps, int lanes, double GBps, double GTps_most = 32,
+                         const char* what = "from device") {
+    MemoryReport report{.host = "n1", .rows = {{.device = "0000:4b:00.0", .what = what}}};
+    MemoryRow& row = report.rows[0];
+    row.GBps = GBps;
+    row.pcie_GTps = GTps;
+    row.pcie_lanes = lanes;
+    row.pcie_GTps_most = GTps_most;
+    row.pcie_lanes_most = GTps_most > 0 ? 16 : 0;
+    return no_passes(ended(NodeJobKind::memory, "memory-test", memory_json(report)));
+  };
+  CHECK(judged(32, 16, 50).empty());
+  for (const auto& [GTps, lanes, text] :
+       {std::tuple(16., 16, "16 GT/s x16"), {32., 8, "32 GT/s x8"}, {5., 16, "5 GT/s x16"}}) {
+    const auto slow = judged(GTps, lanes, 7);
+    REQUIRE(slow.size() == 1);
+    CHECK(slow[0].name == "node/pcie");
+    CHECK(slow[0].status == FindingStatus::fail);
+    CHECK(slow[0].at.kind == SubjectKind::gpu);
+    CHECK(slow[0].at.device == "0000:4b:00.0");
+    CHECK(slow[0].measured == text);
+    CHECK(slow[0].expected == "32 GT/s x16");
+    CHECK_FALSE(slow[0].remedy.empty());
+  }
+  CHECK(judged(2.5, 16, 50).empty());    // it rests again, or C2C was faster
+  CHECK(judged(16, 16, 20, 0).empty());  // a virtual machine
+  CHECK(judged(16, 16, 20, 32, "copy").empty());
+  // Ten bits a byte.
+  CHECK(judged(5, 16, 7.9).size() == 1);
+  CHECK(judged(5, 16, 8.1).empty());
 }
 
 TEST_CASE("a floor that nothing could be held against is not tested", "[check]") {

@@ -146,10 +146,12 @@ TEST_CASE("every fact that is wrong is named with its device and a remedy", "[do
       {"hgx-h100", gpu, "pcie_GTps_most", "16", told, "32"},
       {"hgx-h100", gpu, "pcie_width_most", "8", told, "16", "pcie_width", "8"},
       {"hgx-h100", ib, "pcie_width", "8", fail, "16"},
+      {"hgx-h100", ib, "pcie_GTps", "16", fail, "32"},
+      {"hgx-h100", ib, "rate_Mbps", "800000", told, "at most 503808"},
       {"hgx-h100", ib, "pkeys_full", "0", told, "1 or more"},
       {"hgx-h100", ib, "firmware", "28.35.1012", told, "28.39.3560"},
-      {"hgx-h100", ib, "pcie_GTps_most", "16", told, "32"},
-      {"hgx-h100", ib, "pcie_width_most", "8", told, "16"},
+      {"hgx-h100", "ens6f0np0", "pcie_GTps_most", "8", told, "16"},
+      {"hgx-h100", "ens6f0np0", "pcie_width_most", "8", told, "16"},
       {"l40s", "ens3f0np0", "module_uW", "12.5", told, "at least 39.8"},
       {"l40s", "ens3f0np0", "module_C", "76.0", told, "below 75.0"},
       {"l40s", "ens3f0np0", "pfc", "00000000", told, "00010000"},
@@ -280,11 +282,26 @@ TEST_CASE("values that only look wrong accuse nobody", "[doctor][state]") {
     set(state, "0000:1b:00.0", "process", "2011 nvidia-cuda-mps 30 MiB");
   }));
   // A slow port on half of its lanes loses nothing.
-  CHECK(quiet("hgx-h100", [](HostState& state) { set(state, "ens6f0np0", "pcie_width", "8"); }));
+  for (const auto& [fact, value] : {std::pair("pcie_width", "8"), {"pcie_GTps", "8"}})
+    CHECK(quiet("hgx-h100", [&](HostState& state) { set(state, "ens6f0np0", fact, value); }));
+  // How fast it could be is not known.
+  CHECK(
+      quiet("vm-h200", [](HostState& state) { set(state, "mlx5_0 port 1", "pcie_GTps", "2.5"); }));
   CHECK(quiet("hgx-h100", [](HostState& state) {
     set(state, "mlx5_7 port 1", "state", "DOWN");
     set(state, "mlx5_7 port 1", "pkeys_full", "0");
   }));
+}
+
+TEST_CASE("a link with too few lanes that is also too slow: one finding of each",
+          "[doctor][state]") {
+  HostState state = recorded("hgx-h100").state;
+  set(state, "mlx5_3 port 1", "pcie_width", "8");
+  set(state, "mlx5_3 port 1", "pcie_GTps", "16");
+  const auto found = bad({state});
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].name == "state/pcie_width");
+  CHECK(found[1].name == "state/pcie_GTps");
 }
 
 TEST_CASE("a GPU that is divided is told for that, and not for its NVLinks", "[doctor][state]") {
