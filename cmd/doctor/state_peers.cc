@@ -1,4 +1,4 @@
-// Values that are right or wrong only beside those of peers: devices of one model.
+// Values that are right or wrong beside those of peers: devices of one model.
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -24,7 +24,7 @@ struct PeerRule {
   const char* fact;
   Grade grade;
   Among among;
-  Odd odd;  // what is held against it
+  Odd odd;  // what is held against it; on, off: told of all as well
   const char* meaning;
   const char* remedy;
 };
@@ -139,7 +139,17 @@ void judge_group(const PeerRule& rule, const std::vector<PeerDevice>& peers,
   for (const PeerDevice& peer : peers) values.push_back(peer.value);
   const std::string most = usual_value(values);
   const auto same = size_t(std::ranges::count(values, most));
-  if (same == values.size() || values.size() < 2) return;
+  // Without a peer that says otherwise a switch can be meant so: told. Boards for screens often
+  // come without ECC.
+  const bool off = rule.odd == Odd::off;
+  if (same == values.size()) {
+    for (const PeerDevice& peer : peers)
+      if (is_odd(rule, peer.value, most) && !(off && for_screens(*peer.device)))
+        findings.push_back(state_finding(peer.at->host, *peer.device, rule.fact, peer.value,
+                                         off ? "on" : "off",
+                                         {Grade::told, rule.meaning, rule.remedy}));
+    return;
+  }
   for (const PeerDevice& peer : peers) {
     // Without a value that most have nobody is the odd one; it is told once.
     if (!most.empty() && !is_odd(rule, peer.value, most)) continue;

@@ -253,15 +253,6 @@ TEST_CASE("values that only look wrong accuse nobody", "[doctor][state]") {
     for (const Finding& finding : found) UNSCOPED_INFO(finding.message);
     return found.empty();
   };
-  // A board divided for several users has no NVLinks.
-  CHECK(quiet("hgx-h100", [](HostState& state) {
-    for (DeviceState& each : state.devices) {
-      if (each.kind != CounterOf::gpu) continue;
-      for (const auto& [fact, value] :
-           {std::pair("mig", "on"), {"mig_pending", "on"}, {"nvlinks_active", "0"}})
-        set(state, each.device, fact, value);
-    }
-  }));
   // One GPU of eight, given to a virtual machine without its fabric.
   CHECK(quiet("vm-h200", [](HostState& state) {
     std::erase_if(state.devices, [](const DeviceState& each) {
@@ -305,13 +296,49 @@ TEST_CASE("a link with too few lanes that is also too slow: one finding of each"
 }
 
 TEST_CASE("a GPU that is divided is told for that, and not for its NVLinks", "[doctor][state]") {
+  const auto divide = [](HostState& state, const DeviceState& gpu) {
+    for (const auto& [fact, value] :
+         {std::pair("mig", "on"), {"mig_pending", "on"}, {"nvlinks_active", "0"}})
+      set(state, gpu.device, fact, value);
+  };
   std::vector<HostState> hosts(3, recorded("hgx-h100").state);
-  for (const auto& [fact, value] :
-       {std::pair("mig", "on"), {"mig_pending", "on"}, {"nvlinks_active", "0"}})
-    set(hosts[1], "0000:43:00.0", fact, value);
+  divide(hosts[1], device(hosts[1], "0000:43:00.0"));
   const auto found = bad(hosts);
   REQUIRE(found.size() == 1);
   CHECK(found[0].name == "state/mig");
+  CHECK(found[0].status == FindingStatus::fail);
+  // Divided all for several users.
+  for (HostState& host : hosts)
+    for (const DeviceState& each : host.devices)
+      if (each.kind == CounterOf::gpu) divide(host, each);
+  const auto all = bad(hosts);
+  CHECK(all.size() == 24);
+  for (const Finding& finding : all) {
+    CHECK(finding.name == "state/mig");
+    CHECK(finding.status == FindingStatus::warn);
+    CHECK(finding.expected == "off");
+  }
+}
+
+TEST_CASE("ECC that is off is told where no peer has it on, but of boards for screens",
+          "[doctor][state]") {
+  HostState state = recorded("hgx-h100").state;
+  std::erase_if(state.devices, [](const DeviceState& each) {
+    return each.kind == CounterOf::gpu && each.device != "0000:43:00.0";
+  });
+  for (const char* fact : {"ecc", "ecc_pending"}) set(state, "0000:43:00.0", fact, "off");
+  for (const std::vector<HostState>& hosts : {std::vector{state}, std::vector(2, state)}) {
+    const auto found = bad(hosts);
+    REQUIRE(found.size() == hosts.size());
+    for (const Finding& finding : found) {
+      CHECK(finding.name == "state/ecc");
+      CHECK(finding.status == FindingStatus::warn);
+      CHECK(finding.expected == "on");
+      CHECK_FALSE(finding.remedy.empty());
+    }
+  }
+  device(state, "0000:43:00.0").model = "NVIDIA RTX A6000";
+  CHECK(bad({state}).empty());
 }
 
 TEST_CASE("GPUs of which none is the usual are told once, and nobody is accused",
