@@ -19,9 +19,10 @@ struct BoardLinks {
   const char* ends;  // of its name
   double links;
 };
-constexpr BoardLinks kBoards[] = {{"A100-SXM4-40GB", 12}, {"A100-SXM4-80GB", 12},
-                                  {"H100 80GB HBM3", 18}, {" H200", 18},
-                                  {" B200", 18},          {" GB200", 18}};
+constexpr BoardLinks kBoards[] = {
+    {"A100-SXM4-40GB", 12}, {"A100-SXM4-80GB", 12}, {"H100 80GB HBM3", 18},
+    {" H200", 18},          {" B200", 18},          {" GB200", 18},
+    {" H20", 18},           {" GB300", 18},         {"B300 SXM6 AC", 18}};
 
 struct FactRule {
   CounterOf kind;

@@ -295,6 +295,32 @@ TEST_CASE("a link with too few lanes that is also too slow: one finding of each"
   CHECK(found[1].name == "state/pcie_GTps");
 }
 
+TEST_CASE("boards of which all NVLinks are connected, alone", "[doctor][state]") {
+  for (const auto& [model, links] : {std::pair("NVIDIA A100-SXM4-40GB", "11"),
+                                     {"NVIDIA A100-SXM4-80GB", "11"},
+                                     {"NVIDIA H100 80GB HBM3", "17"},
+                                     {"NVIDIA H200", "17"},
+                                     {"NVIDIA H20", "17"},
+                                     {"NVIDIA B200", "17"},
+                                     {"NVIDIA GB200", "17"},
+                                     {"NVIDIA GB300", "17"},
+                                     {"NVIDIA B300 SXM6 AC", "17"}}) {
+    INFO(model);
+    HostState state = recorded("two-h200").state;
+    for (DeviceState& each : state.devices) {
+      if (each.kind != CounterOf::gpu) continue;
+      each.model = model;
+      set(state, each.device, "nvlinks_active", links);
+    }
+    const auto found = bad({state});
+    REQUIRE(found.size() == 2);
+    for (const Finding& finding : found) {
+      CHECK(finding.name == "state/nvlinks_active");
+      CHECK(finding.status == FindingStatus::fail);
+    }
+  }
+}
+
 TEST_CASE("a GPU that is divided is told for that, and not for its NVLinks", "[doctor][state]") {
   const auto divide = [](HostState& state, const DeviceState& gpu) {
     for (const auto& [fact, value] :
