@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "base/drivers/nvml.h"
@@ -55,7 +56,9 @@ class StateReading {
         known(nic, "firmware", value_of(folder / "fw_ver"));
         const double rate = std::strtod(value_of(at / "rate").c_str(), nullptr);
         if (rate > 0) nic.add("rate_Mbps", format("{:.0f}", rate * 1e3));
-        partitions(at / "pkeys", nic);
+        const bool active = nic.find("state") != nullptr && *nic.find("state") == "ACTIVE";
+        partitions(at / "pkeys", active, nic);
+        if (active) known(nic, "gid_types", gid_types(at / "gid_attrs" / "types"));
         pci_link(folder / "device", nic);
         for (const fs::path& interface : entries_of(folder / "device" / "net", 64))
           of_rdma_.push_back(interface.filename());
@@ -146,18 +149,40 @@ class StateReading {
     add(best_pci_link_at(chain[0]), "_most");
   }
 
-  // Partitions of InfiniBand: a port with limited membership alone reaches full members only.
-  static void partitions(const fs::path& folder, DeviceState& to) {
+  // Partitions of InfiniBand: a port with limited membership alone reaches full members only. One
+  // that is not active has the keys of no subnet manager.
+  static void partitions(const fs::path& folder, bool active, DeviceState& to) {
     constexpr unsigned long kFullMember = 0x8000;
+    constexpr size_t kMostKeys = 64;  // in words
     int full = 0, limited = 0;
+    std::set<unsigned long> keys;
     for (const int index : numbered(folder, 65536)) {
       const std::string text = value_of(folder / std::to_string(index));
       const unsigned long key = std::strtoul(text.c_str(), nullptr, 16);
-      if ((key & ~kFullMember) != 0) ++((key & kFullMember) != 0 ? full : limited);
+      if ((key & ~kFullMember) == 0) continue;
+      ++((key & kFullMember) != 0 ? full : limited);
+      keys.insert(key & 0xffff);
     }
-    if (full + limited == 0) return;
+    if (keys.empty()) return;
+    std::string text;
+    size_t told = 0;
+    for (auto key = keys.begin(); key != keys.end() && told < kMostKeys; ++key, ++told)
+      text += format("{}0x{:04x}", told == 0 ? "" : " ", *key);
+    if (keys.size() > told) text += format(" and {} more", keys.size() - told);
+    if (active) to.add("pkeys", text);
     to.add("pkeys_full", std::to_string(full));
     to.add("pkeys_limited", std::to_string(limited));
+  }
+
+  // "IB/RoCE v1, RoCE v2": a place of the table without an address says nothing.
+  static std::string gid_types(const fs::path& folder) {
+    std::set<std::string> types;
+    for (const int index : numbered(folder, 1024))
+      types.insert(value_of(folder / std::to_string(index)));
+    types.erase("");
+    std::string text;
+    for (const std::string& type : types) text += (text.empty() ? "" : ", ") + type;
+    return text;
   }
 
   // Words of the kernel's command line, which may have secrets in others.
@@ -218,6 +243,8 @@ void add_module(DeviceState& nic, const NicModule& module) {
   add("module_most_C", module.most_C);
   add("module_least_uW", module.least_uW);
   for (const double light : module.received_uW) add("module_uW", light);
+  add("module_tx_least_uW", module.least_sent_uW);
+  for (const double light : module.sent_uW) add("module_tx_uW", light);
 }
 
 const std::string* DeviceState::find(const char* name) const {

@@ -49,7 +49,8 @@ bool serves_others(const std::string& process);
 // MiB is on it". Empty: nothing, or the driver does not answer.
 std::map<std::string, std::string> gpu_users();
 
-// Its part: facts of the module in an interface; of each lane one "module_uW".
+// Its part: facts of the module in an interface; of each lane one "module_uW" that it
+// receives and one "module_tx_uW" that it sends.
 struct NicModule;
 void add_module(DeviceState& nic, const NicModule& module);
 

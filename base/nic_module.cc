@@ -40,16 +40,23 @@ std::optional<double> light_in(const Bytes& bytes) {
   return number && *number > 0 ? std::optional(double(*number) / 10) : std::nullopt;
 }
 
+std::vector<double> lanes_in(const Bytes& bytes) {
+  std::vector<double> lanes;
+  for (size_t at = 0; at + 1 < bytes.size(); at += 2)
+    lanes.push_back(double(*number_at(bytes, at)) / 10);
+  return lanes;
+}
+
 // Places of what is read, by kind of module.
 struct ModuleMap {
-  ModulePart vendor, part, temperature, most, received, least;
+  ModulePart vendor, part, temperature, most, received, least, sent, least_sent;
 };
-constexpr ModuleMap kSfp{{0, 20, 16},     {0, 40, 16},       {0, 96, 2, true},
-                         {0, 0, 2, true}, {0, 104, 2, true}, {0, 34, 2, true}};
-constexpr ModuleMap kQsfp{{0, 148, 16}, {0, 168, 16}, {0, 22, 2},
-                          {3, 128, 2},  {0, 34, 8},   {3, 178, 2}};
-constexpr ModuleMap kCmis{{0, 129, 16}, {0, 148, 16},    {0, 14, 2},
-                          {2, 128, 2},  {0x11, 186, 16}, {2, 194, 2}};
+constexpr ModuleMap kSfp{{0, 20, 16},       {0, 40, 16},      {0, 96, 2, true},  {0, 0, 2, true},
+                         {0, 104, 2, true}, {0, 34, 2, true}, {0, 102, 2, true}, {0, 26, 2, true}};
+constexpr ModuleMap kQsfp{{0, 148, 16}, {0, 168, 16}, {0, 22, 2}, {3, 128, 2},
+                          {0, 34, 8},   {3, 178, 2},  {0, 50, 8}, {3, 194, 2}};
+constexpr ModuleMap kCmis{{0, 129, 16},    {0, 148, 16}, {0, 14, 2},      {2, 128, 2},
+                          {0x11, 186, 16}, {2, 194, 2},  {0x11, 154, 16}, {2, 178, 2}};
 struct ModuleKind {
   uint8_t identifier;
   const char* type;
@@ -131,9 +138,9 @@ std::optional<NicModule> nic_module(const ReadModule& read) {
   module.temperature_C = degrees_in(read(kind->map->temperature));
   if (const auto most = degrees_in(read(kind->map->most)); most && *most > 0) module.most_C = most;
   module.least_uW = light_in(read(kind->map->least));
-  const Bytes received = read(kind->map->received);
-  for (size_t at = 0; at + 1 < received.size(); at += 2)
-    module.received_uW.push_back(double(*number_at(received, at)) / 10);
+  module.received_uW = lanes_in(read(kind->map->received));
+  module.least_sent_uW = light_in(read(kind->map->least_sent));
+  module.sent_uW = lanes_in(read(kind->map->sent));
   return module;
 }
 

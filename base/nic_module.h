@@ -18,6 +18,8 @@ struct NicModule {
   std::optional<double> most_C;
   std::vector<double> received_uW;  // by lane; empty: it does not measure light
   std::optional<double> least_uW;   // of a lane: below it raises an alarm
+  std::vector<double> sent_uW;      // likewise
+  std::optional<double> least_sent_uW;
 };
 // `page`: so many bytes of a page; of fewer than asked for it is not there. Offsets below 128 are
 // in no page; `sensors`: at the second address, which SFP modules have.

@@ -92,13 +92,11 @@ std::string no_process(const SeenDevice&, const std::string& value) {
   return base::serves_others(value) ? "" : "none";
 }
 
-// A lane without any light is one that the port does not use.
-std::string enough_light(const SeenDevice& seen, const std::string& value) {
+// A lane without any light is one that the port does not use, or that is not measured.
+std::string enough_light(const SeenDevice& seen, const std::string& value, const char* least) {
   constexpr double kDark = 1;
   const double light = std::strtod(value.c_str(), nullptr);
-  return light > kDark && light < seen.number("module_least_uW")
-             ? "at least " + *seen.device.find("module_least_uW")
-             : "";
+  return light > kDark && light < seen.number(least) ? "at least " + *seen.device.find(least) : "";
 }
 
 std::string cool_module(const SeenDevice& seen, const std::string&) {
@@ -211,8 +209,16 @@ constexpr FactRule kFactRules[] = {
      },
      "it is a limited member of all its partitions: two such ports do not reach each other",
      "make it a full member in the subnet manager's partitions.conf"},
-    {CounterOf::nic, "module_uW", Grade::told, enough_light,
+    {CounterOf::nic, "module_uW", Grade::told,
+     [](const SeenDevice& seen, const std::string& value) {
+       return enough_light(seen, value, "module_least_uW");
+     },
      "a lane of its module gets less light than the module's own alarm", remedies::kCable},
+    {CounterOf::nic, "module_tx_uW", Grade::told,
+     [](const SeenDevice& seen, const std::string& value) {
+       return enough_light(seen, value, "module_tx_least_uW");
+     },
+     "a lane of its module sends less light than the module's own alarm", remedies::kCable},
     {CounterOf::nic, "module_C", Grade::told, cool_module,
      "its module is hotter than the module's own alarm",
      "look at the air flow around the NIC's cages, and at blanks that are missing"},

@@ -30,6 +30,8 @@ struct PeerRule {
 };
 constexpr const char* kSlotSettings = "compare the BIOS settings of the slot and the card's seat";
 constexpr const char* kLossless = "set all of them alike (mlnx_qos, dcb; as the switches are)";
+constexpr const char* kOtherModule =
+    "exchange it if the NIC's or switch's maker does not list it, or if its link has errors";
 constexpr PeerRule kPeers[] = {
     {CounterOf::gpu, "ecc", Grade::fault, Among::all, Odd::off, "its ECC is off",
      "nvidia-smi -e 1, then reset the GPU"},
@@ -61,6 +63,16 @@ constexpr PeerRule kPeers[] = {
      "its slot or card has fewer PCIe lanes than in the other hosts", kSlotSettings},
     {CounterOf::nic, "pcie_GTps_most", Grade::told, Among::same_place, Odd::lower,
      "its slot or card has a slower PCIe than in the other hosts", kSlotSettings},
+    {CounterOf::nic, "pkeys", Grade::told, Among::same_place, Odd::any,
+     "it is in other partitions than in the other hosts",
+     "compare its host's entries in the subnet manager's partitions.conf"},
+    {CounterOf::nic, "gid_types", Grade::told, Among::same_place, Odd::any,
+     "it has other types of addresses (GIDs) than in the other hosts",
+     "compare RoCE modes and IP addresses (rdma link, ip address)"},
+    {CounterOf::nic, "module_vendor", Grade::told, Among::same_place, Odd::any,
+     "its module or cable is of another maker than in the other hosts", kOtherModule},
+    {CounterOf::nic, "module_part", Grade::told, Among::same_place, Odd::any,
+     "its module or cable is another than in the other hosts", kOtherModule},
     {CounterOf::nic, "pfc", Grade::told, Among::same_place, Odd::any,
      "it has flow control on other priorities than in the other hosts", kLossless},
     {CounterOf::nic, "dscp", Grade::told, Among::same_place, Odd::any,

@@ -79,6 +79,10 @@ TEST_CASE("NICs: ports, partitions, rates; a link of both kinds of device once",
   root.file(rdma + "ports/1/pkeys/1", "0x8001\n");
   root.file(rdma + "ports/1/pkeys/2", "0x0000\n");
   root.file(rdma + "ports/1/pkeys/3", "0x8002\n");
+  root.file(rdma + "ports/1/pkeys/4", "0x8001\n");
+  for (const auto& [index, type] :
+       {std::pair("0", "RoCE v2\n"), {"1", "IB/RoCE v1\n"}, {"2", "RoCE v2\n"}, {"3", ""}})
+    root.file(rdma + "ports/1/gid_attrs/types/" + index, type);
   const std::string net = "sys/devices/" + kNic + "/net/ib0/";
   root.file(net + "operstate", "up\n");
   root.file(net + "mtu", "4092\n");
@@ -97,7 +101,9 @@ TEST_CASE("NICs: ports, partitions, rates; a link of both kinds of device once",
   CHECK(value(state, port, "link") == "InfiniBand");
   CHECK(value(state, port, "firmware") == "28.39.1002");
   CHECK(value(state, port, "rate_Mbps") == "400000");
-  CHECK(value(state, port, "pkeys_full") == "2");
+  CHECK(value(state, port, "pkeys") == "0x7fff 0x8001 0x8002");
+  CHECK(value(state, port, "gid_types") == "IB/RoCE v1, RoCE v2");
+  CHECK(value(state, port, "pkeys_full") == "3");
   CHECK(value(state, port, "pkeys_limited") == "1");
   CHECK(value(state, port, "bus") == "0000:21:00.0");
   CHECK(value(state, port, "pcie_width") == "8");
@@ -109,6 +115,21 @@ TEST_CASE("NICs: ports, partitions, rates; a link of both kinds of device once",
   CHECK(value(state, "ib0", "rate_Mbps").empty());
   CHECK(value(state, "ib0", "pcie_width").empty());
   CHECK(device(state, "docker0") == nullptr);
+}
+
+TEST_CASE("an active port in many partitions tells the first of them", "[host_state]") {
+  const Root root;
+  root.pci(kNic, "0x020700", "0x15b3");
+  root.rdma("mlx5_0", kNic);
+  for (int index = 0; index < 70; ++index)
+    root.file("sys/devices/" + kNic + "/infiniband/mlx5_0/ports/1/pkeys/" + std::to_string(index),
+              "0x80" + std::to_string(99 - index) + "\n");
+  CHECK(value(host_state(root.text()), "mlx5_0 port 1", "pkeys").empty());
+  root.file("sys/devices/" + kNic + "/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+  const std::string keys = value(host_state(root.text()), "mlx5_0 port 1", "pkeys");
+  CHECK(keys.starts_with("0x8030 0x8031 "));
+  CHECK(keys.ends_with(" 0x8093 and 6 more"));
+  CHECK(keys.size() < kMostStateText);
 }
 
 TEST_CASE("the host: command line, governors, huge pages, free space", "[host_state]") {
@@ -150,10 +171,17 @@ TEST_CASE("facts of a module in an interface", "[host_state]") {
                    .temperature_C = 45.53,
                    .most_C = std::nullopt,
                    .received_uW = {812.34, 0},
-                   .least_uW = 39.8});
-  const std::vector<StateFact> wanted{{"module", "OSFP"},     {"module_vendor", "ACME"},
-                                      {"module_C", "45.5"},   {"module_least_uW", "39.8"},
-                                      {"module_uW", "812.3"}, {"module_uW", "0.0"}};
+                   .least_uW = 39.8,
+                   .sent_uW = {1000},
+                   .least_sent_uW = 100.12});
+  const std::vector<StateFact> wanted{{"module", "OSFP"},
+                                      {"module_vendor", "ACME"},
+                                      {"module_C", "45.5"},
+                                      {"module_least_uW", "39.8"},
+                                      {"module_uW", "812.3"},
+                                      {"module_uW", "0.0"},
+                                      {"module_tx_least_uW", "100.1"},
+                                      {"module_tx_uW", "1000.0"}};
   CHECK(nic.facts == wanted);
 }
 

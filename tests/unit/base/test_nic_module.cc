@@ -66,6 +66,8 @@ TEST_CASE("a QSFP28 says who made it, how warm it is and how much light it gets"
   for (int lane = 0; lane < 4; ++lane) memory.word(0, 34 + size_t(2 * lane), 5000 + lane);
   memory.word(3, 128, 75 << 8);
   memory.word(3, 178, 398);
+  for (int lane = 0; lane < 4; ++lane) memory.word(0, 50 + size_t(2 * lane), 9000 + lane);
+  memory.word(3, 194, 1012);
   const auto module = nic_module(memory.read());
   REQUIRE(module);
   CHECK(module->type == "QSFP28");
@@ -75,6 +77,8 @@ TEST_CASE("a QSFP28 says who made it, how warm it is and how much light it gets"
   CHECK(module->most_C == 75);
   CHECK(module->least_uW == 39.8);
   CHECK(module->received_uW == std::vector<double>{500, 500.1, 500.2, 500.3});
+  CHECK(module->sent_uW == std::vector<double>{900, 900.1, 900.2, 900.3});
+  CHECK(module->least_sent_uW == 101.2);
   // A copper cable: one page, no sensors.
   memory.put(0, 2, "\x04");
   const auto copper = nic_module(memory.read());
@@ -95,6 +99,8 @@ TEST_CASE("an OSFP and an SFP have the same elsewhere", "[nic_module]") {
   osfp.word(0x11, 186, 9000);
   osfp.word(0x11, 200, 8000);
   osfp.word(2, 194, 1000);
+  osfp.word(0x11, 154, 7000);
+  osfp.word(0x11, 168, 6000);
   const auto module = nic_module(osfp.read());
   REQUIRE(module);
   CHECK(module->type == "OSFP");
@@ -104,6 +110,10 @@ TEST_CASE("an OSFP and an SFP have the same elsewhere", "[nic_module]") {
   CHECK(module->received_uW.size() == 8);
   CHECK(module->received_uW[7] == 800);
   CHECK(module->least_uW == 100);
+  CHECK(module->sent_uW == std::vector<double>{700, 0, 0, 0, 0, 0, 0, 600});
+  CHECK_FALSE(module->least_sent_uW);
+  osfp.word(2, 178, 2000);
+  CHECK(nic_module(osfp.read())->least_sent_uW == 200);
   Memory sfp;
   sfp.put(0, 0, "\x03");
   sfp.put(0, 40, "SFP-25G         ");
@@ -112,9 +122,13 @@ TEST_CASE("an OSFP and an SFP have the same elsewhere", "[nic_module]") {
   sfp.word(256, 96, 30 << 8);
   sfp.word(256, 104, 4000);
   sfp.word(256, 34, 500);
+  sfp.word(256, 102, 6000);
+  sfp.word(256, 26, 1500);
   CHECK(nic_module(sfp.read())->part == "SFP-25G");
   CHECK(nic_module(sfp.read())->received_uW == std::vector<double>{400});
   CHECK(nic_module(sfp.read())->least_uW == 50);
+  CHECK(nic_module(sfp.read())->sent_uW == std::vector<double>{600});
+  CHECK(nic_module(sfp.read())->least_sent_uW == 150);
 }
 
 TEST_CASE("no module, one of an unknown kind, one that cannot be read on", "[nic_module]") {
