@@ -170,14 +170,12 @@ class GpuStateReading {
     return list;
   }
 
-  // Programs that draw on a screen as well are listed in both.
+  // A program that computes and draws is in both lists, and in the way as any that computes.
   void processes() {
     const auto drawing = listed(api_.graphics_processes, "graphics processes");
     if (!drawing.empty()) gpu_.add("graphics_processes", std::to_string(drawing.size()));
     for (const NvmlProcess& process : listed(api_.compute_processes, "processes")) {
-      if (process.pid == uint32_t(::getpid()) ||
-          std::ranges::any_of(drawing, [&](const auto& d) { return d.pid == process.pid; }))
-        continue;
+      if (process.pid == uint32_t(::getpid())) continue;
       // In a container these may be numbers of others' processes.
       const bool named = pid_namespace() == kFirstPidNamespace;
       std::string name = named ? process_name(int(process.pid)) : "";

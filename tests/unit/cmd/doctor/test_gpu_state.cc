@@ -106,20 +106,23 @@ TEST_CASE("links of GPUs before Hopper are asked one by one", "[doctor][state]")
   CHECK(value(state, 0, "nvlinks_active") == "12");
 }
 
-TEST_CASE("processes on a GPU are named, but for those that draw and this one", "[doctor][state]") {
+TEST_CASE("processes on a GPU are named, but for those that only draw and this one",
+          "[doctor][state]") {
   const Gpus gpus("1:90:0:switch");
   fake_nvml::set_counter(0, "process 999999999", uint64_t{71} << 30);
   fake_nvml::set_counter(0, "process 888888888", ~uint64_t{0});
   fake_nvml::set_counter(0, "process 777777777", 1);
   fake_nvml::set_counter(0, "graphics 777777777", 1);
+  fake_nvml::set_counter(0, "graphics 666666666", 1);
   fake_nvml::set_counter(0, format("process {}", ::getpid()), 5);
   const HostState state = gpus_now();
   std::vector<std::string> found;
   for (const base::StateFact& fact : state.devices.at(0).facts)
     if (fact.name == "process") found.push_back(fact.value);
   std::sort(found.begin(), found.end());
-  CHECK(found == std::vector<std::string>{"888888888 ?", "999999999 ? 72704 MiB"});
-  CHECK(value(state, 0, "graphics_processes") == "1");
+  CHECK(found ==
+        std::vector<std::string>{"777777777 ? 0 MiB", "888888888 ?", "999999999 ? 72704 MiB"});
+  CHECK(value(state, 0, "graphics_processes") == "2");
   const auto users = base::gpu_users();
   REQUIRE(users.size() == 1);
   CHECK(users.begin()->first == state.devices[0].device);
@@ -128,7 +131,7 @@ TEST_CASE("processes on a GPU are named, but for those that draw and this one", 
     fake_nvml::set_counter(0, format("process {}", 1'000'000'000 + pid), 1 << 20);
   CHECK(std::ranges::count_if(gpus_now().devices.at(0).facts, [](const base::StateFact& fact) {
           return fact.name == "process";
-        }) == 102);
+        }) == 103);
 }
 
 TEST_CASE("a GPU that does not answer is a fact, and what is refused is said", "[doctor][state]") {
