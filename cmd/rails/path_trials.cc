@@ -10,7 +10,7 @@ namespace {
 
 // Share of a path's packets that had to be sent again, and as many times as on the usual path: more
 // is bad whatever the speed. Bursts that fill a switch's queue stay below.
-constexpr double kResent = 0.05, kResentOfUsual = 4;
+constexpr double kResent = 0.02, kResentOfUsual = 4;
 // A share of an RDMA port's rate: less is bad whatever the others have, for who asks for that much
 // of these.
 constexpr double kOfPort = 0.5;

@@ -28,9 +28,9 @@ def slow_both(field, nodes):
 
 @condition("fault", "loss", one=True)
 def loss(field, nodes):
-    """A tenth of what comes to it is lost on the way."""
-    field.on(nodes[0], "iptables -A INPUT -i eth0 -m statistic --mode random --probability 0.1 -j DROP;"
-                       "ip6tables -A INPUT -i eth0 -p tcp -m statistic --mode random --probability 0.1 -j DROP")
+    """A twentieth of what comes to it is lost on the way."""
+    field.on(nodes[0], "iptables -A INPUT -i eth0 -m statistic --mode random --probability 0.05 -j DROP;"
+                       "ip6tables -A INPUT -i eth0 -p tcp -m statistic --mode random --probability 0.05 -j DROP")
 
 
 @condition("fault", "blackhole", one=True)
