@@ -73,14 +73,14 @@ if case_is "a host with a slow link, and a path that loses everything, which is 
 fi
 
 if case_is "a host whose processors others have, among idle ones: what is slow there is its own fault"; then
-  # All hosts of this machine see its own load: each is told another. A reader of the FIFO gets what the time makes of it.
-  printf 'cpu  0 0 0 9 0 0 0 0\ncpu0 0 0 0 9 0 0 0 0\ncpu1 0 0 0 9 0 0 0 0\n' >"$rig/idle"
-  mkfifo "$rig/busy"
-  python3 -c 'import sys, time
+  # All hosts of this machine see its own load: each is told another, of node04 one that grows.
+  printf 'cpu  0 0 0 9 0 0 0 0\ncpu0 0 0 0 9 0 0 0 0\ncpu1 0 0 0 9 0 0 0 0\n' | tee "$rig/idle" >"$rig/busy"
+  python3 -c 'import os, sys, time
+stat = os.open(sys.argv[1], os.O_WRONLY)
 while True:
-    with open(sys.argv[1], "w") as stat:
-        t = int(time.monotonic() * 100)
-        stat.write(f"cpu  {2 * t} 0 0 9 0 0 0 0\ncpu0 {t} 0 0 9 0 0 0 0\ncpu1 {t} 0 0 9 0 0 0 0\n")' "$rig/busy" 2>/dev/null &
+    t = 10**9 + int(time.monotonic() * 100) # always of one length
+    os.pwrite(stat, b"cpu  %d 0 0 9 0 0 0 0\ncpu0 %d 0 0 9 0 0 0 0\ncpu1 %d 0 0 9 0 0 0 0\n" % (2 * t, t, t), 0)
+    time.sleep(0.01)' "$rig/busy" &
   others=$!
   for i in $(seq $nodes); do rig_node "$i" mount --bind "$rig/$([ "$i" = 4 ] && echo busy || echo idle)" /proc/stat; done
   rate 4 80mbit
