@@ -87,7 +87,7 @@ REST = [
     Stage("fuzz.long", ("./dev", "fuzz", "60"), limit=7200),
     Stage("faults.long", ("./dev", "faults", "100", "5000"), needs="build.release", limit=7200),
     Stage("blame.long", ("./dev", "blame"), needs="build.release", limit=7200),
-    Stage("field.long", ("./dev", "field", "200"), needs="build.release", limit=4 * 3600),
+    Stage("field.long", ("./dev", "field", "--whole", "200"), needs="build.release", limit=8 * 3600),
     Stage("promises", ("tests/ci/promises.py", "build/release/collctl"), needs="build.release"),
     Stage("mutants", ("./dev", "mutants", "150"), limit=12 * 3600),
 ]

@@ -2,6 +2,7 @@
 """Draws fields as messy as real clusters and asks whether what collctl says there is right.
 
 field.py PATH/collctl [N [SEED]]             N draws (20); the same seed draws the same
+field.py PATH/collctl --whole [N [SEED]]     the same draws, each with every command
 field.py PATH/collctl --conditions A,B,...   one field: hosts=N, conditions (--list) and commands (commands.py); COND@I: on host I alone
 field.py PATH/collctl --each [WORD]          each condition alone (whose name has that), with every command that is about it
 field.py PATH/collctl --table [WORD]         naming x fault x how hosts are reached, with run, check, rails, doctor, status, shrink
@@ -25,7 +26,7 @@ from registry import CONDITIONS
 
 HERE = pathlib.Path(__file__).parent
 # seconds, for all of one field: it says "not for ever"
-LIMIT = 600
+LIMIT = 1500
 SHRINKS = 25  # fields that may be tried altogether to find the least conditions; of many draws as many as those
 
 
@@ -198,9 +199,11 @@ def main(arguments):
         return whole_table(fields, arguments[0] if arguments else "")
     if how == "--fixed":
         return draws(fields, [(f"fixed {i + 1}", line.split(",")) for i, line in enumerate(table.FIXED)])
+    if whole := how == "--whole":
+        how = arguments.pop(0) if arguments else "20"
     seed = int(arguments[0]) if arguments else random.SystemRandom().randrange(10**6)
-    print(f"{how} fields from seed {seed}; one of them again: ./dev field 1 ITS_SEED")
-    return draws(fields, [(f"seed {seed + i}", table.draw(random.Random(seed + i))) for i in range(int(how))])
+    print(f"{how} fields from seed {seed}; one of them again: ./dev field {'--whole ' if whole else ''}1 ITS_SEED")
+    return draws(fields, [(f"seed {seed + i}", table.draw(random.Random(seed + i), whole)) for i in range(int(how))])
 
 
 if __name__ == "__main__":

@@ -97,7 +97,8 @@ def commands_of(rows):
     return [c for c in COMMANDS if all(not row.commands or c in row.commands for row in rows)]
 
 
-def draw(rng):
+def draw(rng, whole=False):
+    """A field with two commands; `whole`: with all that are about it."""
     healthy = rng.random() < HEALTHY
     fault = CONDITIONS["none" if healthy else rng.choice([name for name in of_kind("fault") if name != "none"])]
     count = rng.choice((2, 3, 3, 4) if healthy else (3, 3, 4, 5))
@@ -114,7 +115,7 @@ def draw(rng):
         on_one = row.one or not row.all and row.kind != "fault" and rng.random() < 0.3
         tokens.append(f"{row.name}@{rng.randint(1, count)}" if on_one else row.name)
     able = commands_for(fault.name, commands_of(chosen))
-    commands = rng.sample(able, min(len(able), 2))
+    commands = able if whole else rng.sample(able, min(len(able), 2))
     if not healthy and not set(commands) & set(JUDGES):
         commands[0] = rng.choice([c for c in JUDGES if c in able])
     return tokens + commands
