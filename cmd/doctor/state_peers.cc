@@ -151,26 +151,27 @@ void judge_group(const PeerRule& rule, const std::vector<PeerDevice>& peers,
   for (const PeerDevice& peer : peers) values.push_back(peer.value);
   const std::string most = usual_value(values);
   const auto same = size_t(std::ranges::count(values, most));
-  // Without a peer that says otherwise a switch can be meant so: told. Boards for screens often
-  // come without ECC.
   const bool off = rule.odd == Odd::off;
-  if (same == values.size()) {
-    for (const PeerDevice& peer : peers)
-      if (is_odd(rule, peer.value, most) && !(off && for_screens(*peer.device)))
-        findings.push_back(state_finding(peer.at->host, *peer.device, rule.fact, peer.value,
-                                         off ? "on" : "off",
-                                         {Grade::told, rule.meaning, rule.remedy}));
-    return;
-  }
   for (const PeerDevice& peer : peers) {
     // Without a value that most have nobody is the odd one; it is told once.
     if (!most.empty() && !is_odd(rule, peer.value, most)) continue;
-    StateWords words{most.empty() ? Grade::told : rule.grade, rule.meaning, rule.remedy,
-                     format("{} of {} alike have", same, values.size()), "most alike have it"};
-    if (most.empty()) words.held_against = format("{} alike differ", values.size());
-    if (most.empty()) words.meaning = "its peers are not set alike";
-    const Finding finding = state_finding(peer.at->host, *peer.device, rule.fact, peer.value,
-                                          most.empty() ? listed_values(values) : most, words);
+    // A switch that is so on most of them can be meant so: told. Boards for screens often come
+    // without ECC.
+    const bool usual = peer.value == most;
+    if (usual && off && for_screens(*peer.device)) continue;
+    StateWords words{most.empty() || usual ? Grade::told : rule.grade, rule.meaning, rule.remedy};
+    std::string wanted = usual ? (off ? "on" : "off") : most;
+    if (!usual) {
+      words.held_against = format("{} of {} alike have", same, values.size());
+      words.basis = "most alike have it";
+    }
+    if (most.empty()) {
+      words.held_against = format("{} alike differ", values.size());
+      words.meaning = "its peers are not set alike";
+      wanted = listed_values(values);
+    }
+    const Finding finding =
+        state_finding(peer.at->host, *peer.device, rule.fact, peer.value, wanted, words);
     if (!told_before(findings, finding)) findings.push_back(finding);
     if (most.empty()) return;
   }

@@ -1,5 +1,5 @@
-// Commands whose one rank on a host opens by itself all that it measures there (memory-test,
-// gpu-test, burn-test). Threads: one.
+// Commands whose one rank on a host opens by itself all that it looks at there (memory-test,
+// gpu-test, burn-test, nccl-facts). Threads: one.
 #pragma once
 #include <functional>
 #include <string>

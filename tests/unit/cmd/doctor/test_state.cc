@@ -425,6 +425,22 @@ TEST_CASE("states are written as files that are read again, one for each host", 
     CHECK_FALSE(read_recording(odd).ok());
 }
 
+TEST_CASE("a switch that is so on most of its peers is told, and fails nobody", "[doctor][state]") {
+  HostState state = recorded("hgx-h100").state;
+  bool first = true;
+  for (const DeviceState& each : std::vector(state.devices)) {
+    if (each.kind != CounterOf::gpu || std::exchange(first, false)) continue;
+    set(state, each.device, "ecc", "off");
+    set(state, each.device, "ecc_pending", "off");
+  }
+  const auto found = bad({state});
+  CHECK(found.size() == 7);
+  for (const Finding& finding : found) {
+    CHECK(finding.status == FindingStatus::warn);
+    CHECK(finding.expected == "on");
+  }
+}
+
 TEST_CASE("recordings of a folder are judged as if their hosts had been asked", "[doctor][state]") {
   const base::testing::Root root;
   HostState good = recorded("hgx-h100").state, odd = good;

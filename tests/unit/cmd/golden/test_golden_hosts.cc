@@ -460,6 +460,9 @@ TEST_CASE("what burn-test writes is as it was", "[golden]") {
   bad.wrong = {{"bf16", "earlier rounds", 3, "row 5, column 9", 0x3f808000, 0x3f80a000, 1}};
   goldens.hold("report.txt", document_text(burn_document(report, burn_json(report)), {}));
   hold_files(goldens, "report", burn_json(report), {"csv"});
+  const auto saved = read_saved(burn_json(report));
+  REQUIRE(saved.ok());
+  CHECK(saved->document.judged.exit_code == int(ErrorCode::bad_data));
 }
 
 TEST_CASE("what nccl-facts and status --ras write is as it was", "[golden]") {
