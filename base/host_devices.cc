@@ -234,6 +234,11 @@ PciLink best_pci_link_at(const std::string& folder) {
   return {.lanes = std::min(own.lanes, above.lanes), .GTps = std::min(own.GTps, above.GTps)};
 }
 
+PciLink best_pci_link(const std::string& bus_id) {
+  return host_files::is_bus_id(bus_id) ? best_pci_link_at("/sys/bus/pci/devices/" + bus_id)
+                                       : PciLink{};
+}
+
 PciLink pci_link(const std::string& bus_id) {
   return host_files::is_bus_id(bus_id) ? pci_link_at("/sys/bus/pci/devices/" + bus_id) : PciLink{};
 }

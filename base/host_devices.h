@@ -70,6 +70,7 @@ PciLink pci_link(const std::string& bus_id);
 // The most that both of its ends can do. Nothing where the other end cannot be seen: a virtual
 // machine shows none, or one that is made up.
 PciLink best_pci_link_at(const std::string& folder);
+PciLink best_pci_link(const std::string& bus_id);
 
 // A GPU whose device file is here (containers may show more than they hand in), and that PCI shows,
 // or may be shown by the driver's library: device files and the driver's folders alone are left

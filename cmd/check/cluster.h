@@ -23,10 +23,9 @@ MeasureOn measure_on;
 Result<std::vector<Host>> partners_of(CheckRun& run, const char* suite);
 // Each over these hosts, with a finding of its own. The slowest of those that are far below what is
 // expected. Errors: a signal.
-Result<std::optional<BenchReport>> measure_all(CheckRun& run, const char* suite,
-                                               const std::vector<Host>& hosts,
-                                               const std::vector<BenchSpec>& specs,
-                                               const std::function<MeasureOn>& measure = measure_on);
+Result<std::optional<BenchReport>> measure_all(
+    CheckRun& run, const char* suite, const std::vector<Host>& hosts,
+    const std::vector<BenchSpec>& specs, const std::function<MeasureOn>& measure = measure_on);
 
 // The row's share of what is expected of it; without that its bus bandwidth, in GB/s.
 double share_of(const BenchRow& row);

@@ -90,16 +90,16 @@ void add_table(const Survey& survey, const Diagnosis& diagnosis, Document& docum
 
 // Which interfaces jobs leave alone unless they are named, and why; alike hosts in one line.
 Facts unused_interfaces(const Survey& survey) {
-  std::map<std::string, std::vector<std::string>> hosts;
+  std::map<std::string, std::vector<std::string>> alike;  // whose text is the same
   for (const auto& host : survey.hosts) {
     std::string text;
     for (const auto& one : host.facts ? host.facts->interfaces : std::vector<base::NetInterface>())
       if (!one.aside.empty() && !one.loopback)
         text += format("{}{} ({})", text.empty() ? "" : ", ", one.name, one.aside);
-    if (!text.empty()) hosts[text].push_back(host.spec.name);
+    if (!text.empty()) alike[text].push_back(host.spec.name);
   }
   Facts unused;
-  for (const auto& [text, names] : hosts)
+  for (const auto& [text, names] : alike)
     unused.lines.push_back(format("not used by jobs on {}: {}", folded_hosts(names), text));
   return unused;
 }

@@ -126,7 +126,7 @@ Status measure_gpu(int ordinal, const std::map<std::string, std::string>& users,
       const base::PciLink link = base::pci_link(row.device);
       row.pcie_GTps = link.GTps;
       row.pcie_lanes = link.lanes;
-      const base::PciLink best = base::best_pci_link_at("/sys/bus/pci/devices/" + row.device);
+      const base::PciLink best = base::best_pci_link(row.device);
       row.pcie_GTps_most = best.GTps;
       row.pcie_lanes_most = best.lanes;
     }
