@@ -13,6 +13,7 @@
 
 #include "base/auth.h"
 #include "base/format.h"
+#include "base/host_limits.h"
 #include "base/whole_file.h"
 #include "cmd/measure/timing.h"
 #include "cmd/text/sizes.h"
@@ -24,7 +25,7 @@ constexpr size_t kMostFiles = 1'000'000;  // of a folder
 constexpr std::string_view kEnding = ".json";
 
 // Ours: "20260131T080000Z-0123456789abcdef.json". By their names they are in the order of their
-// time; the second half keeps those of one second apart, whichever host wrote them.
+// time, to the nanosecond (the first eight digits); the last eight keep hosts apart.
 constexpr std::string_view kPattern = "00000000T000000Z-xxxxxxxxxxxxxxxx.json";
 bool is_ours(std::string_view name) {
   if (name.size() != kPattern.size()) return false;
@@ -39,12 +40,14 @@ bool is_ours(std::string_view name) {
 }
 
 Result<std::string> new_name() {
-  std::array<uint8_t, 8> random{};
+  constexpr int64_t kSecond = 1'000'000'000;
+  std::array<uint8_t, 4> random{};
   COLL_TRY(base::fill_random(random));
+  const int64_t now = base::wall_clock_ns();
   std::string name;
-  for (const char c : utc_date(std::time(nullptr)))
+  for (const char c : utc_date(now / kSecond))
     if (c != '-' && c != ':') name += c;
-  name += '-';
+  name += format("-{:08x}", now % kSecond);
   for (const uint8_t byte : random) name += format("{:02x}", byte);
   return name + std::string(kEnding);
 }

@@ -30,6 +30,8 @@ std::string masked(std::string text) {
       {R"re("(pid|seconds|wakeup_us)":[0-9.e-]+)re", R"("$1":N)"},
       {R"re(/calibration-[0-9a-f]+)re", "/calibration-HASH"},  // of this machine
       {R"re((runs again after) [0-9.]+ us)re", "$1 N us"},
+      {R"re((# interface [^\n]*\n)+)re", "# interfaces of this machine\n"},
+      {R"re("interfaces":\[(\{[^{}]*\},?)*\])re", R"("interfaces":[])"},
       {R"re(\(pid \d+, host [^)]*\))re", "(pid N, host HOST)"}};
   for (const auto& [what, by] : kMasks) text = std::regex_replace(text, std::regex(what), by);
   const std::string named = format("\"host\":\"{}\"", std::string(host));

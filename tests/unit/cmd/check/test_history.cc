@@ -202,6 +202,22 @@ TEST_CASE("a history is as long as it is to be, and loses nothing that it has no
   CHECK(files_in(folder) == 4);
 }
 
+TEST_CASE("checks of one second are in their order", "[check]") {
+  const Folder folder;
+  for (const double seconds : {1.0, 2.0, 3.0, 4.0}) {
+    CheckReport report = check_of(1);
+    report.seconds = seconds;
+    REQUIRE(add_to_history(folder.path, report, verdict_of(report), 2));
+  }
+  std::map<std::string, double> seconds;  // by file
+  REQUIRE(read_history(folder.path, 10, [&](const PastCheck& past) {
+            seconds[past.file] = past.report.seconds;
+          }).ok());
+  REQUIRE(seconds.size() == 2);
+  CHECK(seconds.begin()->second == 3);
+  CHECK(seconds.rbegin()->second == 4);
+}
+
 TEST_CASE("a history that cannot be written is an error with its path", "[check]") {
   const Folder folder;
   write(folder, "file", "");
