@@ -58,7 +58,8 @@ bool BusyGuard::again(std::span<const Finding> found, const BusyHosts& busy) {
 
 std::vector<Host> BusyGuard::alone(size_t hosts) const {
   std::vector<Host> list;
-  if (2 * times_busy_.size() > hosts) return list;
+  // By chance once, as where another failure stands and nothing is measured again.
+  if (times_ < 2 || 2 * times_busy_.size() > hosts) return list;
   for (const auto& [host, times] : times_busy_)
     if (times == times_) list.push_back(host);
   return list;

@@ -117,6 +117,13 @@ TEST_CASE("a suite that stays spoilt is not tested, or the fault of the only bus
   std::vector<Measured> script(5, Measured{{kHosts[1]}, {spoilt()}});
   script.push_back({{}, {{.name = "fake/speed"}}});
   CHECK(done(script, Deadline::after_seconds(60)).result.times == 6);
+  // Measured once, since another failure stands: nobody is at fault for it.
+  Finding other{.name = "fake/data"};
+  other.fail(ErrorCode::bad_data, "wrong");
+  const Done once = done({{{kHosts[1]}, {spoilt(), other}}});
+  CHECK(once.result.times == 1);
+  CHECK(once.out.empty());
+  CHECK(once.findings[0].code == ErrorCode::incomplete);
   // Busy itself, and another is what the figure is about.
   CHECK(stays({kHosts[1]}, kHosts[2]).code() == ErrorCode::incomplete);
   // Not the same host every time.
