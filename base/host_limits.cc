@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/first_line.h"
+#include "base/format.h"
 #include "base/processors.h"
 
 namespace collctl::base {
@@ -185,30 +186,28 @@ CgroupLimits cgroup_limits(const std::string& root) {
   return limits;
 }
 
-static std::vector<int> cgroup_processors(const std::string& root) {
+// The nearest file of our own cgroup or of one around it that says anything; those further up count
+// others' as well. Empty: there is none.
+static std::string nearest_file(const std::string& root, const char* controller,
+                                const char* name_v2, const char* name_v1) {
   const std::string mount = root + "/sys/fs/cgroup";
   const bool v2 = !first_line(mount + "/cgroup.controllers").empty();
-  // The file is there where the controller is: further up if not in our own.
-  std::string list;
-  walk_up(v2 ? mount : mount + "/cpuset", own_cgroup(v2 ? "" : "cpuset", root),
+  std::string file;
+  walk_up(v2 ? mount : format("{}/{}", mount, controller), own_cgroup(v2 ? "" : controller, root),
           [&](const std::string& folder) {
-            if (list.empty())
-              list =
-                  first_line(folder + (v2 ? "/cpuset.cpus.effective" : "/cpuset.effective_cpus"));
+            const std::string at = format("{}/{}", folder, v2 ? name_v2 : name_v1);
+            if (file.empty() && !first_line(at).empty()) file = at;
           });
-  return parse_number_list(list);
+  return file;
+}
+
+static std::vector<int> cgroup_processors(const std::string& root) {
+  return parse_number_list(
+      first_line(nearest_file(root, "cpuset", "cpuset.cpus.effective", "cpuset.effective_cpus")));
 }
 
 uint64_t memory_kills(const std::string& root) {
-  const std::string mount = root + "/sys/fs/cgroup";
-  const bool v2 = !first_line(mount + "/cgroup.controllers").empty();
-  // Those around it count others' as well: the first that is visible is ours.
-  std::string file;
-  walk_up(v2 ? mount : mount + "/memory", own_cgroup(v2 ? "" : "memory", root),
-          [&](const std::string& folder) {
-            const std::string at = folder + (v2 ? "/memory.events" : "/memory.oom_control");
-            if (file.empty() && !first_line(at).empty()) file = at;
-          });
+  const std::string file = nearest_file(root, "memory", "memory.events", "memory.oom_control");
   return file.empty() ? 0 : number_after(file, "oom_kill");
 }
 

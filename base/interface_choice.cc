@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -91,21 +92,26 @@ bool is_link_local(const std::string& address) {
   return v6.s6_addr[0] == 0xfe && (v6.s6_addr[1] & 0xc0) == 0x80;
 }
 
-// The IPv4 subnet that it is in; 0: none.
-static uint64_t subnet_of(const InterfaceAddress& address) {
-  in_addr v4{};
-  if (::inet_pton(AF_INET, address.text.c_str(), &v4) != 1 || address.prefix <= 0) return 0;
-  return uint64_t(address.prefix) << 32 | (ntohl(v4.s_addr) >> (32 - address.prefix));
+std::string network_of(const std::string& address, int prefix) {
+  const int family = address.find(':') == std::string::npos ? AF_INET : AF_INET6;
+  std::array<uint8_t, 16> bytes{};
+  if (inet_pton(family, address.c_str(), bytes.data()) != 1) return address;
+  for (int bit = std::max(prefix, 0); bit < int(8 * bytes.size()); ++bit)
+    bytes[size_t(bit / 8)] &= uint8_t(~(0x80 >> bit % 8));
+  char text[INET6_ADDRSTRLEN] = {};
+  inet_ntop(family, bytes.data(), text, sizeof text);
+  return format("{}/{}", text, prefix);
 }
 
 // The kernel is asked for the way to another address of the subnet than this host's own, to which
 // nothing would leave it.
 void ask_shared_subnets(std::vector<NetInterface>& interfaces) {
-  std::map<uint64_t, std::vector<std::pair<NetInterface*, const InterfaceAddress*>>> sharing;
+  std::map<std::string, std::vector<std::pair<NetInterface*, const InterfaceAddress*>>> sharing;
   for (NetInterface& each : interfaces)
     for (const InterfaceAddress& address : each.addresses)
-      if (const uint64_t subnet = subnet_of(address); subnet != 0 && each.up && !each.loopback)
-        sharing[subnet].emplace_back(&each, &address);
+      if (each.up && !each.loopback && address.prefix > 0 &&
+          address.text.find(':') == std::string::npos)
+        sharing[network_of(address.text, address.prefix)].emplace_back(&each, &address);
   for (const auto& entry : sharing) {
     const auto& list = entry.second;
     if (list.size() < 2) continue;

@@ -25,6 +25,9 @@ std::vector<InterfaceLink> interface_links();
 // 169.254.0.0/16 or fe80::/10; also what is no address: no other host is reached by it.
 bool is_link_local(const std::string& address);
 
+// "10.83.0.0/24": equal for all addresses of one network. Text that is no address stays as it is.
+std::string network_of(const std::string& address, int prefix);
+
 // Fills `leaves_by` of those that share a subnet.
 void ask_shared_subnets(std::vector<NetInterface>& interfaces);
 

@@ -78,7 +78,7 @@ std::vector<std::vector<UsableAddress>> usable_addresses(const std::vector<Surve
 }
 
 std::string network_of(const UsableAddress& at) {
-  return network_of(at.address, at.prefix);
+  return base::network_of(at.address, at.prefix);
 }
 
 std::vector<std::pair<int, int>> pairs_to_test(const std::vector<SurveyedHost>& hosts,

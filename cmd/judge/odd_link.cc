@@ -1,9 +1,6 @@
 #include "cmd/judge/odd_link.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 
@@ -35,17 +32,6 @@ std::string usual_value(const std::vector<std::string>& values) {
   for (const auto& value : values)
     if (++counts[value] * 2 > values.size()) return value;
   return "";
-}
-
-std::string network_of(const std::string& address, int prefix) {
-  const int family = address.find(':') == std::string::npos ? AF_INET : AF_INET6;
-  std::array<uint8_t, 16> bytes{};
-  if (inet_pton(family, address.c_str(), bytes.data()) != 1) return address;
-  for (int bit = std::max(prefix, 0); bit < int(8 * bytes.size()); ++bit)
-    bytes[size_t(bit / 8)] &= uint8_t(~(0x80 >> bit % 8));
-  char text[INET6_ADDRSTRLEN] = {};
-  inet_ntop(family, bytes.data(), text, sizeof text);
-  return format("{}/{}", text, prefix);
 }
 
 std::vector<Finding> odd_links(std::span<const LinkOnNetwork> links) {

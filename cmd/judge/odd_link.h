@@ -12,9 +12,6 @@ namespace collctl::cmd {
 // The value that more than half of them have; empty: there is none.
 std::string usual_value(const std::vector<std::string>& values);
 
-// "10.83.0.0/24": equal for all addresses of one network. Text that is no address stays as it is.
-std::string network_of(const std::string& address, int prefix);
-
 struct LinkOnNetwork {
   Host host;
   std::string interface, network;

@@ -4,7 +4,7 @@
 
 #include "base/format.h"
 #include "base/host_devices.h"
-#include "cmd/judge/odd_link.h"
+#include "base/interface_choice.h"
 #include "runtime/bootstrap/interfaces.h"
 #include "transport/net/ib/devices.h"
 #include "transport/net/ib/queue_pair.h"
@@ -69,7 +69,7 @@ Status find_interfaces_of_host(const RailNicFilter& filter, RailHost& found) {
       nic.mtu = fact.mtu;
       nic.rate_mbps = std::max<int64_t>(fact.speed_mbps, 0);
       for (const base::InterfaceAddress& at : fact.addresses)
-        if (at.text == nic.address.host_text()) nic.network = cmd::network_of(at.text, at.prefix);
+        if (at.text == nic.address.host_text()) nic.network = base::network_of(at.text, at.prefix);
     }
     found.nics.push_back(std::move(nic));
   }

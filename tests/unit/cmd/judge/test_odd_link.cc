@@ -2,6 +2,7 @@
 #include "cmd/judge/odd_link.h"
 
 #include "base/format.h"
+#include "base/interface_choice.h"
 #include "tests/catch.h"
 
 namespace odd_link_tests {
@@ -44,9 +45,9 @@ TEST_CASE("an interface unlike most of its network is named with both values", "
 }
 
 TEST_CASE("addresses of one network have one text", "[judge]") {
-  CHECK(network_of("10.1.2.255", 25) == "10.1.2.128/25");
-  CHECK(network_of("fd00:1::77", 64) == "fd00:1::/64");
-  CHECK(network_of("what", 24) == "what");
+  CHECK(base::network_of("10.1.2.255", 25) == "10.1.2.128/25");
+  CHECK(base::network_of("fd00:1::77", 64) == "fd00:1::/64");
+  CHECK(base::network_of("what", 24) == "what");
 }
 
 }  // namespace odd_link_tests
