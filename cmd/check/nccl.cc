@@ -216,8 +216,7 @@ class Beside {
       const bool slow =
           finding.status == FindingStatus::fail || finding.status == FindingStatus::warn;
       const bool excused = finding.status == FindingStatus::warn ||  // without figures to compare
-                           is_excusable(std::strtod(finding.measured.c_str(), nullptr),
-                                        std::strtod(finding.expected.c_str(), nullptr));
+                           is_excusable(finding);
       if (slow && !busy_.empty() && excused)
         spoil(finding, format("{}; {} was busy ({}), so this says little", finding.message,
                               busy_.begin()->first, busy_.begin()->second));

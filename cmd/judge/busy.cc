@@ -23,6 +23,11 @@ bool is_excusable(double measured, double asked) {
          asked >= kNoExcuseBelow * measured;
 }
 
+bool is_excusable(const Finding& finding) {
+  return is_excusable(std::strtod(finding.measured.c_str(), nullptr),
+                      std::strtod(finding.expected.c_str(), nullptr));
+}
+
 Finding& spoil(Finding& finding, std::string message, std::string remedy) {
   finding.reason = kBusyHost;
   return finding.leave_out(std::move(message), std::move(remedy));
@@ -30,10 +35,7 @@ Finding& spoil(Finding& finding, std::string message, std::string remedy) {
 
 void leave_out_spoilt(std::vector<Finding>& findings) {
   for (Finding& finding : findings) {
-    if (!says_too_slow(finding) || !is_excusable(std::strtod(finding.measured.c_str(), nullptr),
-                                                 std::strtod(finding.expected.c_str(), nullptr)))
-      continue;
-    spoil(finding, finding.message);
+    if (says_too_slow(finding) && is_excusable(finding)) spoil(finding, finding.message);
   }
 }
 

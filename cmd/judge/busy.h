@@ -23,6 +23,7 @@ using BusyHosts = std::map<Host, std::string>;  // why the figures of each say l
 // Whether a load of others may be why so little was measured of what is asked: below a fifth none
 // is.
 bool is_excusable(double measured, double asked);
+bool is_excusable(const Finding& finding);  // by its own figures
 // The figure says little, as a host was busy: it was not tested.
 Finding& spoil(Finding& finding, std::string message,
                std::string remedy = "measure again when the hosts are idle");
