@@ -71,7 +71,7 @@ Status fill_check(Saved& saved) {
   return {};
 }
 
-// Of reports that are read and shown by two functions.
+// Reports that are read and shown by two functions.
 template <auto read, auto shown>
 Status fill_by(Saved& saved) {
   COLL_ASSIGN(const auto report, read(saved.document.judged.document));

@@ -90,7 +90,7 @@ void add_table(const Survey& survey, const Diagnosis& diagnosis, Document& docum
 
 // Which interfaces jobs leave alone unless they are named, and why; alike hosts in one line.
 Facts unused_interfaces(const Survey& survey) {
-  std::map<std::string, std::vector<std::string>> alike;  // whose text is the same
+  NamesBy<std::string> alike;
   for (const auto& host : survey.hosts) {
     std::string text;
     for (const auto& one : host.facts ? host.facts->interfaces : std::vector<base::NetInterface>())
@@ -99,7 +99,7 @@ Facts unused_interfaces(const Survey& survey) {
     if (!text.empty()) alike[text].push_back(host.spec.name);
   }
   Facts unused;
-  for (const auto& [text, names] : alike)
+  for (const auto& [text, names] : alike.groups())
     unused.lines.push_back(format("not used by jobs on {}: {}", folded_hosts(names), text));
   return unused;
 }

@@ -88,7 +88,7 @@ class MemoryLooks {
   double below_;
   std::vector<Looked> all_;
   std::map<std::string, double> usual_;
-  // Of a GPU, of a NIC, by host and index; and how many of a host were tried.
+  // NICs of a GPU and GPUs of a NIC, by host and index; and how many of a host were tried.
   std::map<std::pair<int, int>, std::set<int>> nics_of_, gpus_of_;
   std::map<int, int> gpus_tried_, nics_tried_;
   Suspects parts_;

@@ -89,7 +89,7 @@ TEST_CASE("what the processors have done, and how often the cgroup was throttled
   CHECK(load.processors == 2);
   CHECK(std::abs(load.busy_s - 150 * tick) < 1e-9);
   CHECK(std::abs(load.stolen_s - 800 * tick) < 1e-9);
-  // Of the processors that the cgroup may use.
+  // The processors that the cgroup may use alone.
   CHECK(second.processors == 1);
   CHECK(std::abs(second.busy_s - 85 * tick) < 1e-9);
   CHECK(std::abs(second.stolen_s - 300 * tick) < 1e-9);

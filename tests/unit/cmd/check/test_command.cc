@@ -16,7 +16,7 @@ using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
 
-// What `check` with these words prints, which ends so.
+// The output of `check` with these words, which ends so.
 std::string said(const std::string& words, ErrorCode code = ErrorCode{}) {
   const base::Fd out(::memfd_create("out", MFD_CLOEXEC));
   REQUIRE(out);

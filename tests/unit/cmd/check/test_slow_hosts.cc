@@ -232,7 +232,7 @@ TEST_CASE("wrong data in a group is no less a fault than in the whole", "[check]
         }) == 1);
 }
 
-// What the suite makes of one collective that has this share of what is expected.
+// The findings about one collective that has this share of what is expected.
 struct OfCollective {
   std::vector<Finding> findings;
   bool slow = false;
