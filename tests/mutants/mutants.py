@@ -5,9 +5,8 @@ usage: mutants.py [N] [SEED] [--only REGEX] [--drawn] [--jobs J] [--results FILE
 
 The rows of table.txt, then N mutants drawn by the seed from all lines of the product. A draw depends on the text of a
 line alone, so that changes elsewhere draw no others; --drawn: without the rows. A mutant meets the unit tests of its layer,
-those beside it first, then the simulation, the tests of cli and the unit tests above. --only: of files whose path
-matches; --jobs: so many at a time (one a core); --results: a line of JSON for each, as it ends, and those that are
-there already are not tried again.
+those beside it first, then the simulation and the unit tests above. --only: of files whose path matches; --jobs: so many
+at a time (one a core); --results: a line of JSON for each, as it ends, and those that are there already are not tried again.
 """
 import argparse
 import hashlib
@@ -40,7 +39,7 @@ ALONE = ["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "--mo
          """ip link set lo up && mount --bind "$0" "$1" && mount -t tmpfs none /tmp && mount -t tmpfs none /dev/shm &&
 mount -o remount,bind,ro / && cd "$1/build/mutants/tests" && shift && { "$@"; exit $?; }"""]
 
-# After a layer's own unit tests, the simulation and cli: the unit tests of what stands on it.
+# After a layer's own unit tests and the simulation: the unit tests of what stands on it.
 ABOVE = {"base": ["test_launcher", "test_transport", "test_cmd"], "topology": ["test_cmd"],
          "kernels": ["test_runtime"], "transport": ["test_runtime", "test_runtime_ib", "test_runtime_network"],
          "runtime": ["test_runtime_ib", "test_runtime_network", "test_cmd"], "launcher": ["test_cmd"], "cmd": []}
@@ -184,7 +183,7 @@ def programs_of(path):
         own = ["test_runtime_network", "test_runtime"]
     if path.startswith("runtime/one_sided/rdma") or path.startswith("transport/net/ib/one_sided/"):
         own = ["test_runtime_ib", f"test_{layer}"]
-    return list(dict.fromkeys(own + ["test_sim", "test_cli"] + ABOVE[layer]))
+    return list(dict.fromkeys(own + ["test_sim"] + ABOVE[layer]))
 
 
 class Tree:
@@ -284,7 +283,7 @@ class Tree:
         self.as_without()
         self.put(mutant)
         for program in programs_of(mutant.path):
-            if program == "test_cli" and not self.build("collctl") or not self.build(f"tests/{program}"):
+            if not self.build(f"tests/{program}"):
                 return "does not compile", "", ""
             first = near(mutant.path)
             own = program == f"test_{mutant.layer()}"
@@ -304,7 +303,7 @@ def prepare(mutants, jobs):
     ran = run(["cmake", "--preset", "mutants"], cwd=COPY)
     if ran.returncode == 0:
         targets = {f"tests/{p}" for m in mutants for p in programs_of(m.path)}
-        ran = run(["ninja", "-C", str(BUILD), *sorted(targets), *(["collctl"] if "tests/test_cli" in targets else [])])
+        ran = run(["ninja", "-C", str(BUILD), *sorted(targets)])
     if ran.returncode != 0:
         sys.exit(f"mutants: what has no mutant does not build:\n{ran.stdout[-4000:]}{ran.stderr[-4000:]}")
     trees = queue.SimpleQueue()
