@@ -239,7 +239,8 @@ Result<BenchRow> BenchRun::described(const RowToMeasure& measured) {
                .number = measured.number};
   COLL_ASSIGN(const std::vector<runtime::Plan> plans,
               plans_of(communicator_, submissions_for(memory_.of(key, false))));
-  const auto [expected_us, largest] = planned_steps(plans);
+  const auto [expected, largest] =
+      planned_steps(plans, {timer_->operations(), spec_.cuda_graph > 0});
   if (largest == nullptr) return row;
   row.algorithm = kernels::name_of(largest->algorithm);
   row.protocol = kernels::name_of(largest->protocol);
@@ -253,12 +254,12 @@ Result<BenchRow> BenchRun::described(const RowToMeasure& measured) {
                  .channels = largest->tuned->own.channels,
                  .time_us = largest->tuned->own.us};
   // Iterations with a barrier before each begin apart, and each is waited for: no model has that.
-  if (communicator_.size() > 1 && expected_us > 0 && has_expectation(key.collective) &&
+  if (communicator_.size() > 1 && expected.us > 0 && has_expectation(key.collective) &&
       !spec_.sync_each)
     row.expected = {
-        expected_us,
-        double(row.bytes) / expected_us / 1e3 * bus_factor(key.collective, communicator_.size()),
-        largest->expected.limited_by, largest->expected.source()};
+        expected.us,
+        double(row.bytes) / expected.us / 1e3 * bus_factor(key.collective, communicator_.size()),
+        expected.limited_by, expected.source()};
   return row;
 }
 

@@ -44,6 +44,8 @@ class RowTimer {
   void choices_changed() { barrier_->refresh(); }
   // Collective: what the input holds is there, and the output may be overwritten.
   Result<RowTimes> time(const RowToMeasure& row, const PlacedRow& placed);
+  // Operations of a block; those of a graph or a group count one by one.
+  int operations() const { return replays() * batch().operations(); }
   // One placement as the row tells it.
   Timing merged(const RowKey& key, const RowTimes& mine, const AllTimes& all) const;
 

@@ -61,9 +61,8 @@ Result<PatternChoice> choose_pattern(const BenchOp& op, uint64_t count,
   chosen.choice = {.algorithm = all.largest->algorithm,
                    .protocol = all.largest->protocol,
                    .channels = all.largest->channels,
-                   .expected = all.largest->expected,
+                   .expected = all.expected,
                    .why = all.largest->why};
-  chosen.choice.expected.us = all.expected_us;
   if (is_uneven(op)) {
     COLL_ASSIGN(chosen.choice.expected,
                 uneven_time(op.pattern, count, shape, choices, chosen.choice.protocol));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/format.h"
+
 namespace collctl::cmd {
 
 using kernels::Collective;
@@ -24,14 +26,28 @@ const runtime::PlannedOp* largest_of(const runtime::Plan& plan) {
 
 }  // namespace
 
-PlannedSteps planned_steps(std::span<const runtime::Plan> plans) {
+PlannedSteps planned_steps(std::span<const runtime::Plan> plans, const TimedBlock& block) {
   PlannedSteps all;
+  double us = 0;
   for (const runtime::Plan& plan : plans) {
     const runtime::PlannedOp* const most = largest_of(plan);
     if (most == nullptr) continue;
-    all.expected_us += most->expected.us;
     all.largest = most;
+    all.expected = most->expected;
+    double& step_us = all.expected.us;
+    const double launch_us = most->expected.host.launch_us;
+    // It is over before the host has launched the next.
+    if (block.times > 0 && !block.by_graph && launch_us > step_us) {
+      step_us = launch_us;
+      all.expected.limited_by = format("launches: the host makes one in {:.4g} us", launch_us);
+    }
+    us += step_us;
   }
+  const double block_us = all.expected.host.block_us;
+  if (block.times > 0 && block_us > us * block.times)
+    all.expected.limited_by =
+        format("begin and end of {} timed together: {:.4g} us", block.times, block_us);
+  all.expected.us = us + (block.times > 0 ? block_us / block.times : 0);
   return all;
 }
 

@@ -41,13 +41,18 @@ inline std::vector<Submission> submissions_for(const PlacedRow& row) {
 // The same at these addresses, which are not looked at.
 std::vector<Submission> submissions_at(const RowKey& key, const Place& place, const void* input,
                                        void* output, bool in_place);
+// A block of a measurement: it runs a row so many times, and then waits for all of them.
+struct TimedBlock {
+  int times = 0;  // 0: no block, the row by itself
+  bool by_graph = false;
+};
 // Expected time of a row's submissions together, and the part that has most of the data; a
-// collective's plan has one.
+// collective's plan has one. In a block it is each time's share, the host's part included.
 struct PlannedSteps {
-  double expected_us = 0;                       // steps come after one another
+  runtime::Expected expected = {};              // steps come after one another
   const runtime::PlannedOp* largest = nullptr;  // of the last step; null: nothing moves
 };
-PlannedSteps planned_steps(std::span<const runtime::Plan> plans);
+PlannedSteps planned_steps(std::span<const runtime::Plan> plans, const TimedBlock& block = {});
 // Where input and output of a row lie in the two buffers.
 RunBuffers place_buffers(const RowKey& key, const Place& place, bool in_place, GuardedBuffer& input,
                          GuardedBuffer& output);

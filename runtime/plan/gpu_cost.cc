@@ -113,8 +113,16 @@ const WindowRow& table_row(AlgorithmId algorithm, Protocol protocol, bool pinned
   base::check_failed("the window kernel has a row", __FILE__, __LINE__, name_of(algorithm));
 }
 
+// The host's part (2 x H200 of a virtual machine, driver 580, 2026-11-30). It launches one
+// operation after the other in 4 us: 20 all-reduces in a row take 4.2 to 5.0 us each, of 8 B as of
+// 64 KiB. Until the first begins, and from the last one's end until that is seen, pass 11 us: of 5
+// in a row each takes 2.2 us longer, from 1 KiB to 16 MiB.
+constexpr HostTime kKnownHost{.launch_us = 4, .block_us = 11};
+
+// A calibration that finds more has found the host's pace, which longer operations hide.
 double launch_us(const GpuPath& path) {
-  return path.measured.launch_us > 0 ? double(path.measured.launch_us) : kLaunchUs;
+  const double measured = double(path.measured.launch_us);
+  return measured > 0 ? std::min(measured, kLaunchUs) : kLaunchUs;
 }
 
 // Null: it was not.
@@ -205,6 +213,14 @@ uint64_t moved_bytes(Collective collective, int nranks, uint64_t bytes) {
     default:
       return bytes;
   }
+}
+
+HostTime host_time(const GpuCalibration& windows) {
+  HostTime host = kKnownHost;
+  // The smallest operation on a stream, as it was measured.
+  if (windows.launch_us > 0 && windows.base_us[0] > 0)
+    host.launch_us = double(windows.launch_us) + double(windows.base_us[0]);
+  return host;
 }
 
 GpuPath path_of_windows(const ModelInput& input, bool pinned) {

@@ -4,6 +4,9 @@
 //
 // Where the machine at hand was measured (calibration.h), that counts instead of the table.
 //
+// The host's part (host_time) is the same whatever is chosen, so no time here has it: it is for
+// what is held against measurements.
+//
 //   window kernel   launch + base + each further rank + bytes that leave a rank / bandwidth, where
 //                   one-shot sends (n-1) x bytes and two-shot 2(n-1)/n x bytes; LL twice that for
 //                   its flags, LL128 128/120; a broadcast whose receivers hand it on `bytes`
@@ -48,6 +51,9 @@ std::string window_signature(const ModelInput& input, bool pinned,
 // By what two GPUs took for all-reduces of the kernel's two sizes, launched by a graph, as the
 // table has it.
 void set_measured(GpuCalibration& c, size_t kernel, double small_us, double large_us);
+
+// The host's part, as it was measured there, or on hosts that are known.
+HostTime host_time(const GpuCalibration& windows);
 
 struct GpuQuery {
   kernels::Collective collective{};

@@ -114,6 +114,12 @@ struct CommShape {
   Tuner* tuner = nullptr;     // may change choices; null: none
 };
 
+// The host's part in operations of GPU ranks on a stream (gpu_cost.h). 0: it has none.
+struct HostTime {
+  double launch_us = 0;  // it launches one after the other at this pace; shorter ones wait for it
+  double block_us = 0;   // it waits so long besides for all that it has launched
+};
+
 // The expected time of an operation, to be compared with its real one.
 struct Expected {
   double us = 0;
@@ -121,6 +127,7 @@ struct Expected {
   // By the model. Else this machine is not one that the model's figures are of, and it is the bound
   // of its paths: what they allow, with the latencies of machines that are known.
   bool modelled = true;
+  HostTime host = {};
   const char* source() const { return modelled ? "model" : "bound"; }
 };
 

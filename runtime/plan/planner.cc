@@ -12,6 +12,7 @@
 #include "kernels/slices.h"
 #include "runtime/plan/candidates.h"
 #include "runtime/plan/cost.h"
+#include "runtime/plan/gpu_cost.h"
 #include "runtime/plan/model.h"
 #include "runtime/plan/network_reduction.h"
 
@@ -269,16 +270,18 @@ Result<PlannedOp> plan_collective(const Operation& op, const CommShape& shape,
 // one; those of kernels in windows are of Hopper's, on NVLink.
 Expected detail::expected_of(const Prediction& time, bool by_window_kernel,
                              const CommShape& shape) {
-  bool known = shape.nranks < 2;
+  Expected made{.us = time.us, .limited_by = time.limited_by};
+  if (shape.nranks < 2) return made;
   if (shape.gpu) {
     const ModelInput& model = *shape.model;
-    known |= model.known && !model.amd_gpus && model.min_sm >= 70 &&
-             (!by_window_kernel || model.windows.measured() ||
-              (model.min_sm >= 90 && model.max_sm < 100));
+    const bool measured = by_window_kernel && model.windows.measured();
+    made.modelled = model.known && !model.amd_gpus && model.min_sm >= 70 &&
+                    (!by_window_kernel || measured || (model.min_sm >= 90 && model.max_sm < 100));
+    made.host = host_time(model.windows);
   } else {
-    known |= shape.all_on_one_host && shape.local.memory_gbps > 0;
+    made.modelled = shape.all_on_one_host && shape.local.memory_gbps > 0;
   }
-  return {time.us, time.limited_by, known};
+  return made;
 }
 
 std::string detail::scratch_refusal(const kernels::AlgorithmRow& row, const Operation& op,

@@ -140,6 +140,23 @@ TEST_CASE("bench on GPU ranks through CUDA graphs: right, and an operation's sha
   CHECK(nothing_held());
 }
 
+TEST_CASE("bench on GPU ranks: each operation is expected to take its share of the block",
+          "[gpu]") {
+  const auto expected = [](int iterations, int graph) {
+    set_up_gpus(2);
+    BenchSpec spec = gpu_bench(Collective::all_reduce);
+    spec.iterations = iterations;
+    spec.cuda_graph = graph;
+    const BenchOutcome outcome = run_gpu_bench(spec, 2);
+    INFO(outcome.first_error());
+    REQUIRE(outcome.errors.empty());
+    return outcome.sink.rows.back().expected.value();
+  };
+  CHECK(expected(1, 0).time_us - expected(2, 0).time_us == Approx(11 - 11.0 / 2));
+  // Two graphs of three.
+  CHECK(expected(1, 0).time_us - expected(4, 3).time_us >= Approx(11 - 11.0 / 6));
+}
+
 TEST_CASE("bench of operations in groups: right, and an operation's share", "[gpu]") {
   for (const int graph : {0, 3})
     for (const Collective collective : {Collective::all_reduce, Collective::send_recv}) {

@@ -108,6 +108,38 @@ TEST_CASE("windows take what was measured of the machine at hand", "[gpu][model]
   CHECK_FALSE(none.measured());
 }
 
+TEST_CASE("the host's pace is no part of an operation's time, but of what is expected",
+          "[gpu][model]") {
+  GpuPath path;
+  const auto us = [&] {
+    return predict_window_kernel(
+               {Collective::all_reduce, AlgorithmId::one_shot, Protocol::simple, 2, 0, path})
+        .us;
+  };
+  path.measured.launch_us = 3;
+  CHECK(us() == Approx(1.2 + 7.0));
+  path.measured.launch_us = 0.5F;
+  CHECK(us() == Approx(0.5 + 7.0));
+  // The smallest operation that was measured, on a stream.
+  CHECK(host_time(path.measured).launch_us == 4);
+  path.measured.base_us[0] = 5;
+  CHECK(host_time(path.measured).launch_us == 5.5);
+  CHECK(host_time({}).launch_us == 4);
+  CHECK(host_time({}).block_us == 11);
+
+  const auto expected = [](Collective c, uint64_t count, DataType type) {
+    const Operation op{.collective = c, .count = count, .type = type};
+    const auto chosen = choose_collective(op, gpu_job(8).shapes()[0], {});
+    REQUIRE(chosen.ok());
+    return chosen->expected;
+  };
+  // A barrier is an all-reduce of one number, in one launch that nobody waits for.
+  const Expected barrier = expected(Collective::barrier, 1, DataType::int32);
+  CHECK(barrier.us == Approx(expected(Collective::all_reduce, 1, DataType::int32).us));
+  CHECK(barrier.host.launch_us == 4);
+  CHECK(barrier.host.block_us == 11);
+}
+
 TEST_CASE("the tables are of H100 and H200 over NVLink", "[gpu][model]") {
   const auto model_of = [](int sm) {
     GpuPlanJob job = gpu_job(8);
