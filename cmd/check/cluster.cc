@@ -228,11 +228,10 @@ class Measured {
     if (!report.rows.empty()) {
       const BenchRow& last = report.rows.back();
       say_speed(last, all_);
-      if (last.expected) {
-        all_.expected =
-            format("{:.4g}", last.bytes > 0 ? last.expected->busbw_GBps : last.expected->time_us);
-        all_.basis += format("; expected by the {}, limited by {}", last.expected->source,
-                             last.expected->limited_by);
+      if (const RowExpected* const standard = last.standard(); standard != nullptr) {
+        all_.expected = format("{:.4g}", last.bytes > 0 ? standard->busbw_GBps : standard->time_us);
+        all_.basis +=
+            format("; expected by the {}, limited by {}", standard->source, standard->limited_by);
       }
     }
     if (!error && !report.rows.empty()) say_if_far_below(report.rows.back(), busy);

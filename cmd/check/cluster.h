@@ -27,8 +27,12 @@ Result<std::optional<BenchReport>> measure_all(
     CheckRun& run, const char* suite, const std::vector<Host>& hosts,
     const std::vector<BenchSpec>& specs, const std::function<MeasureOn>& measure = measure_on);
 
-// The row's share of what is expected of it; without that its bus bandwidth, in GB/s.
-double share_of(const BenchRow& row);
+// The row's share of what is expected of it; its bus bandwidth, in GB/s, where nothing is held
+// against `like`, a row over all of the hosts.
+double share_of(const BenchRow& row, const BenchRow& like);
+inline double share_of(const BenchRow& row) {
+  return share_of(row, row);
+}
 
 // `whole`: a run over all `hosts` that is too slow in its last row. Groups of them do the same
 // (cmd/judge/bisect.h), and without whom it is found at fault all do once more; of a host with

@@ -91,9 +91,9 @@ void judge_collective(const NodeJob& job, Finding& all, NodeResult& result) {
     const Timing& timing = last.out_of_place;
     if (timing.busbw_GBps > 0) result.speeds[job.name] = {timing.busbw_GBps, ""};
     say_speed(last, all);
-    if (last.expected && last.bytes > 0 && last.expected->busbw_GBps > 0)
-      all.basis += format("; the {} expects {:.4g}", source_words(*last.expected),
-                          last.expected->busbw_GBps);
+    if (const auto* standard = last.standard();
+        standard != nullptr && last.bytes > 0 && standard->busbw_GBps > 0)
+      all.basis += format("; the {} expects {:.4g}", source_words(*standard), standard->busbw_GBps);
     judge_board(job, saved->report, result.busy, all);
     const std::string below = far_below(last);
     if (result.on_gpus && all.status == FindingStatus::pass && !below.empty()) {
@@ -214,16 +214,17 @@ void say_speed(const BenchRow& row, Finding& finding) {
 
 std::string far_below(const BenchRow& row) {
   const Timing& timing = row.out_of_place;
-  if (!row.expected || timing.time_us <= 0 || row.expected->efficiency(timing) >= kFarBelow)
+  const RowExpected* const standard = row.standard();
+  if (standard == nullptr || timing.time_us <= 0 || standard->efficiency(timing) >= kFarBelow)
     return {};
-  const double share = 100 * row.expected->efficiency(timing);
-  const std::string by = format("the {} expects (limited by {})", source_words(*row.expected),
-                                row.expected->limited_by);
+  const double share = 100 * standard->efficiency(timing);
+  const std::string by =
+      format("the {} expects (limited by {})", source_words(*standard), standard->limited_by);
   if (row.bytes == 0)  // a barrier
     return format("{:.4g} us, where {:.4g} ({:.0f} %) is what {}", timing.time_us,
-                  row.expected->time_us, share, by);
+                  standard->time_us, share, by);
   return format("{:.4g} GB/s at {}, {:.0f} % of the {:.4g} that {}", timing.busbw_GBps,
-                human_bytes(row.bytes), share, row.expected->busbw_GBps, by);
+                human_bytes(row.bytes), share, standard->busbw_GBps, by);
 }
 
 NodeResult judge_job(const NodeJob& job) {

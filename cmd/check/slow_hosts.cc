@@ -131,14 +131,14 @@ class SlowHosts {
         continue;
       const int first = lines[size_t(row.group)].ranks.front();
       if (first >= 0 && size_t(first) < group_of.size())
-        shares[size_t(group_of[size_t(first)])] = share_of(row);
+        shares[size_t(group_of[size_t(first)])] = share_of(row, row_);
     }
     return shares;
   }
 
   std::string text_of(double share) const {
-    return row_.expected ? format("{:.0f} % of what is expected", 100 * share)
-                         : format("{:.4g} GB/s", share);
+    return row_.standard() ? format("{:.0f} % of what is expected", 100 * share)
+                           : format("{:.4g} GB/s", share);
   }
 
   Status accuse(const Bisection& bisection, const std::vector<Host>& hosts, int index,
@@ -153,7 +153,7 @@ class SlowHosts {
     finding.measured = format("{:.4g}", evidence.ratio);
     finding.expected = format("{:.4g}", run_.options.below * bisection.good());
     finding.basis = format("{:g} of the other groups' median", run_.options.below);
-    finding.unit = row_.expected ? "" : "GB/s";
+    finding.unit = row_.standard() ? "" : "GB/s";
     const std::string why = format(
         "{} at {} is slow in {} of {} groups of hosts with it ({}), and not in groups "
         "without it ({}); all the others together have {}",
@@ -256,9 +256,10 @@ class SlowHosts {
 
 }  // namespace
 
-double share_of(const BenchRow& row) {
+double share_of(const BenchRow& row, const BenchRow& like) {
   const Timing& timing = row.first_timing();
-  return row.expected ? row.expected->efficiency(timing) : timing.busbw_GBps;
+  const bool of_expected = like.standard() != nullptr && row.expected;
+  return of_expected ? row.expected->efficiency(timing) : timing.busbw_GBps;
 }
 
 Status find_slow_hosts(CheckRun& run, const std::vector<Host>& hosts, const BenchReport& whole,

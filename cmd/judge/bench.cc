@@ -53,7 +53,8 @@ constexpr LimitKind kMinEfficiency{"min-efficiency",
                                    "",
                                    true,
                                    [](const BenchRow& row, const Timing& timing) {
-                                     return row.expected ? row.expected->efficiency(timing) : -1;
+                                     return row.standard() ? row.standard()->efficiency(timing)
+                                                           : -1;
                                    }};
 
 std::string limit_words(const BenchRow& row, const LimitKind& kind, double seen, double limit) {
@@ -61,7 +62,7 @@ std::string limit_words(const BenchRow& row, const LimitKind& kind, double seen,
     return format("{} {} {}, {} {}", kind.what, four_digits(seen), kind.unit,
                   kind.minimum ? "below the minimum of" : "above the maximum of",
                   four_digits(limit));
-  const RowExpected& expected = *row.expected;
+  const RowExpected& expected = *row.standard();
   return format("{:.0f} % of the expected {} us ({} by {}), below the minimum of {:.0f} %",
                 100 * seen, four_digits(expected.time_us),
                 expected.source == "model" ? "model, limited" : "bound of the paths, limited",
@@ -98,7 +99,8 @@ void judge_limit(const BenchReport& report, const Limit& limit, uint64_t default
   if (findings.size() == before)
     findings.push_back(
         finding_of(kind.name, kNotMeasured,
-                   format("--{}: no timing at {} to compare", kind.name, human_bytes(asked))));
+                   format("--{}: no timing at {} to compare{}", kind.name, human_bytes(asked),
+                          kind.unit[0] != 0 ? "" : why_not_expected(report))));
 }
 
 // Load on a host meanwhile, or its CPU quota, may be why it was slow.
@@ -180,6 +182,15 @@ Finding finding_of(const char* name, const ReasonRow& reason, std::string messag
     finding.fail(reason.code, std::move(message));
   finding.reason = reason.word;
   return finding;
+}
+
+std::string why_not_expected(const BenchReport& report) {
+  for (const BenchRow& row : report.rows)
+    if (row.expected && row.standard() == nullptr)
+      return format(
+          ": nothing is expected, as {} is not known; limits of busbw or time need no model",
+          row.expected->unknown);
+  return {};
 }
 
 bool says_too_slow(const Finding& finding) {

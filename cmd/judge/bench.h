@@ -40,6 +40,9 @@ std::vector<Finding> left_out_findings(const std::vector<HostEnd>& hosts);
 // How many ranks measured a row: of the job, those that were left, or with --split of its group. 0:
 // no header has come.
 int ranks_of(const BenchReport& report, const BenchRow& row);
+// The end of a sentence on an efficiency that nobody knows: what had to be assumed of the paths,
+// and what to do. Empty: nothing had.
+std::string why_not_expected(const BenchReport& report);
 // It says that a timing misses a limit: what is measured again before it counts.
 bool says_too_slow(const Finding& finding);
 // Mean of the bus bandwidths of all timings, as nccl-tests prints it, and how many.

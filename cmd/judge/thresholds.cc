@@ -107,7 +107,7 @@ std::optional<double> statistic_of(const BenchRow& row, const Timing& timing, St
     case Statistic::p99:
       return known(timing.p99_us);
     default:
-      return row.expected ? known(row.expected->efficiency(timing)) : std::nullopt;
+      return row.standard() ? known(row.standard()->efficiency(timing)) : std::nullopt;
   }
 }
 
@@ -197,10 +197,11 @@ void judge_thresholds(const BenchReport& report, const Thresholds& thresholds,
       continue;
     any = true;
     if (judge_threshold(report, thresholds.file, row, findings)) continue;
-    findings.push_back(finding_of(
-        "thresholds", kNotMeasured,
-        format("{}:{}: {} of {} at {} was not measured", thresholds.file, row.line,
-               name_of(row.statistic), name_of(row.collective), human_bytes(row.bytes))));
+    findings.push_back(
+        finding_of("thresholds", kNotMeasured,
+                   format("{}:{}: {} of {} at {} was not measured{}", thresholds.file, row.line,
+                          name_of(row.statistic), name_of(row.collective), human_bytes(row.bytes),
+                          row.statistic == Statistic::efficiency ? why_not_expected(report) : "")));
   }
   if (!any)
     findings.push_back(finding_of("thresholds", kNotMeasured,

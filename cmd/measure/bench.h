@@ -113,7 +113,9 @@ struct Timing {  // of one row, one of the two placements
 struct RowExpected {
   double time_us = 0, busbw_GBps = 0;
   std::string limited_by;  // the link, or what else takes most of it
-  std::string source;      // "model", or "bound" of its paths where no model knows the machine
+  // "model", "bound" of its paths where no model knows the machine, or "assumed".
+  std::string source;
+  std::string unknown = {};  // in words: what had to be assumed
   double efficiency(const Timing& timing) const {
     return timing.time_us > 0 ? time_us / timing.time_us : 0;
   }
@@ -140,6 +142,10 @@ struct BenchRow {
   const char* path() const { return direct ? "direct" : "staged"; }
   Timing out_of_place, in_place;
   std::optional<RowExpected> expected = {};
+  // The expectation that the row is held against; null: there is none, or an assumption.
+  const RowExpected* standard() const {
+    return expected && expected->source != "assumed" ? &*expected : nullptr;
+  }
   std::optional<RowTuned> tuned = {};
   int group = -1, group_ranks = 0;  // with --split: which, and of how many ranks
   int ranks = 0;        // that measured it, where others were lost before; 0: as many as began

@@ -141,6 +141,7 @@ void fields(Record& io, RowExpected& expected) {
   io.field("busbw_GBps", expected.busbw_GBps, 0, kMostGBps);
   io.field("limited_by", expected.limited_by);
   io.field("source", expected.source);
+  io.unless_empty("unknown", expected.unknown);
 }
 
 void fields(Record& io, RowTuned& tuned) {

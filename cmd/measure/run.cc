@@ -259,7 +259,7 @@ Result<BenchRow> BenchRun::described(const RowToMeasure& measured) {
     row.expected = {
         expected.us,
         double(row.bytes) / expected.us / 1e3 * bus_factor(key.collective, communicator_.size()),
-        expected.limited_by, expected.source()};
+        expected.limited_by, expected.source(), expected.unknown};
   return row;
 }
 

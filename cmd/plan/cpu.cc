@@ -193,7 +193,10 @@ std::string cpu_plan_json(const CpuPlan& plan) {
     json.key("expected").begin_object().field("time_us", row.choice.expected.us);
     json.field("algbw_GBps", row.algbw_gbps).field("busbw_GBps", row.busbw_gbps);
     json.field("limited_by", row.choice.expected.limited_by);
-    json.field("source", row.choice.expected.source()).end_object();
+    json.field("source", row.choice.expected.source());
+    if (const std::string& unknown = row.choice.expected.unknown; !unknown.empty())
+      json.field("unknown", unknown);
+    json.end_object();
     json.field("why", row.choice.why);
     if (row.steps != 0) json.field("steps", row.steps);
     write_tuned(row.choice.tuned, json);

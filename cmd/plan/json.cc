@@ -170,7 +170,9 @@ void write_choices(const JobPlan& plan, JsonWriter& json) {
     row.threads != 0 ? json.value(row.threads) : json.null();
     json.key("expected").begin_object().field("time_us", row.expected_us);
     json.field("algbw_GBps", row.algbw_gbps).field("busbw_GBps", row.busbw_gbps);
-    json.field("limited_by", row.limited_by).field("source", row.source).end_object();
+    json.field("limited_by", row.limited_by).field("source", row.source);
+    if (!row.unknown.empty()) json.field("unknown", row.unknown);
+    json.end_object();
     json.field("why", row.why);
     if (row.steps != 0) json.field("steps", row.steps);
     write_tuned(row.tuned, json);

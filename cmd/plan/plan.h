@@ -45,6 +45,7 @@ struct PlanRow {
   double expected_us = 0;
   std::string limited_by;
   const char* source = "model";                 // of the expected time
+  std::string unknown;                          // and what it was assumed for want of
   std::string why;                              // next best and by how much
   int steps = 0;                                // of a pattern of messages; 0: it is none
   std::optional<runtime::TunedChoice> tuned;    // a tuner was asked

@@ -174,7 +174,7 @@ void row_fields(Record& io, BenchReport& report, BenchRow& row) {
     if (io.reading()) row.expected.emplace();
     io.object("expected", [&] {
       fields(io, *row.expected);
-      if (io.reading()) return;
+      if (io.reading() || row.standard() == nullptr) return;
       double efficiency = row.expected->efficiency(row.first_timing());
       io.field("efficiency", efficiency);
       if (!row.out_of_place.measured || !row.in_place.measured) return;

@@ -189,7 +189,8 @@ std::string TextTable::row(const BenchRow& row) const {
   if (out_of_place_) text += timing(column, row.out_of_place);
   if (in_place_) text += timing(column, row.in_place);
   if (expects_)
-    put(row.expected ? format("{:.0f}", 100 * row.expected->efficiency(row.first_timing())) : "-");
+    put(row.standard() ? format("{:.0f}", 100 * row.standard()->efficiency(row.first_timing()))
+                       : "-");
   put(row.algorithm.empty() ? "-" : row.algorithm);
   put(row.protocol.empty() ? "-" : row.protocol);
   put(row.channels == 0 ? "-" : format("{}", row.channels));

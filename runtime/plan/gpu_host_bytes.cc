@@ -37,6 +37,7 @@ void facts(Record& io, PatternFacts& f) {
   io.field("cross_nic", f.cross_nic, 0, 2);
   speed_field(io, "latency_inter_us", f.latency_inter_us);
   text_field(io, "busiest_link", f.busiest_link, kMostLink);
+  text_field(io, "unknown", f.unknown, kMostLink);
 }
 
 // A list of so many as there must be.

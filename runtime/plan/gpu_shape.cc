@@ -207,11 +207,19 @@ int channels_requested(const Settings& settings) {
   return std::max(channels, settings.min_channels);
 }
 
+// Sockets within a host carry what its cores can do; its network devices have no part in it.
+bool meets_by_loopback(std::span<const RankFacts> all_facts, const HostGroups& hosts) {
+  std::string why;
+  const auto* net = transport::choose_net(all_facts.front().info, all_facts.back().info, why);
+  return hosts.size() == 1 && net != nullptr && std::string_view(net->name) == "socket";
+}
+
 // The model's input for a machine of which only the ranks are known.
 ModelInput unknown_machine(std::span<const RankFacts> all_facts, const HostGroups& hosts,
                            int channels) {
   ModelInput input;
   input.known = false;
+  input.unknown = "how the GPUs are wired";
   input.nodes = int(hosts.size());
   input.ranks = int(all_facts.size());
   for (const auto& host : hosts)
@@ -401,6 +409,8 @@ Result<CommShape> make_gpu_shape(int rank, std::span<const RankFacts> all_facts,
     ModelInput model = model_input(joined->cluster);
     model.staged = model.nodes > 1 && staged;
     if (model.nodes > 1) model.no_network_lines = no_network_lines(all_facts, staged);
+    if (model.nodes > 1 && meets_by_loopback(all_facts, hosts))
+      model.unknown = "what sockets carry between ranks of one host";
     shape.model = std::make_shared<const ModelInput>(std::move(model));
     nics->wiring = topology::wiring_of(joined->cluster, place_of(rank, joined->world));
     nics->relayed = relayed_of(rank, *joined, all_facts);

@@ -316,7 +316,8 @@ ModelInput model_input(const topology::Cluster& cluster) {
           .tree_pattern = cluster.tree_pattern,
           .ring = cluster.ring,
           .tree = cluster.tree,
-          .host_gbps = host_gbps};
+          .host_gbps = host_gbps,
+          .unknown = cluster.ring.unknown.empty() ? cluster.tree.unknown : cluster.ring.unknown};
 }
 
 std::string unavailable(const ModelInput& input, AlgorithmId algorithm, Protocol protocol,

@@ -41,6 +41,8 @@ struct ModelInput {
   topology::Pattern tree_pattern = topology::Pattern::tree;
   topology::PatternFacts ring, tree;
   double host_gbps = 0;  // of a GPU through its host's memory, the least of all nodes; 0: unknown
+  // In words: what is not known, so that a path's bandwidth is only assumed; empty: nothing.
+  std::string unknown = {};
   GpuCalibration windows = {};  // of the machine, where it was measured
 };
 ModelInput model_input(const topology::Cluster& cluster);

@@ -76,7 +76,7 @@ struct NetworkPath {
   int ranks_per_host = 1;  // of the largest host
   bool rdma = false;       // else sockets
   int interfaces = 0;      // that each rank's sockets are spread over; 0: another network
-  std::string words;       // "mlx5_0 of node03, 200 Gb/s"
+  std::string words;       // "mlx5_0 of node03, 200 Gb/s"; without a rate where it is not known
 };
 
 // The planner's view of the communicator. Pure data, and but for `rank` and the tree places the
@@ -127,8 +127,10 @@ struct Expected {
   // By the model. Else this machine is not one that the model's figures are of, and it is the bound
   // of its paths: what they allow, with the latencies of machines that are known.
   bool modelled = true;
+  // Not empty: neither, as a bandwidth is only assumed, for want of this (in words).
+  std::string unknown = {};
   HostTime host = {};
-  const char* source() const { return modelled ? "model" : "bound"; }
+  const char* source() const { return !unknown.empty() ? "assumed" : modelled ? "model" : "bound"; }
 };
 
 struct PlannedOp {

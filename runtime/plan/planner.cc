@@ -277,9 +277,13 @@ Expected detail::expected_of(const Prediction& time, bool by_window_kernel,
     const bool measured = by_window_kernel && model.windows.measured();
     made.modelled = model.known && !model.amd_gpus && model.min_sm >= 70 &&
                     (!by_window_kernel || measured || (model.min_sm >= 90 && model.max_sm < 100));
+    if (!measured) made.unknown = model.unknown;
     made.host = host_time(model.windows);
   } else {
     made.modelled = shape.all_on_one_host && shape.local.memory_gbps > 0;
+    if (!shape.all_on_one_host && shape.path.gbps <= 0)
+      made.unknown = "the speed of " +
+                     (shape.path.words.empty() ? "the network between hosts" : shape.path.words);
   }
   return made;
 }

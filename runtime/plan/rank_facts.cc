@@ -234,6 +234,8 @@ NetworkPath network_path(std::span<const RankFacts> all_facts, const HostGroups&
     path.interfaces = std::min<int>(path.interfaces, facts.socket_interfaces);
     path.rdma &= (facts.info.nets & kRdma) != 0;
     const double gbps = double(facts.net_gbps);
+    if (path.words.empty() && facts.net_name[0] != 0)
+      path.words = base::printable(format("{} of {}", facts.net_name, facts.info.host));
     if (gbps <= 0 || (path.gbps > 0 && path.gbps <= gbps)) continue;
     path.gbps = gbps;
     path.words = base::printable(

@@ -25,6 +25,8 @@ struct PatternFacts {
   int cross_nic = 0;
   double latency_inter_us = 0;
   std::string busiest_link;  // in words: the link that these channels fill most
+  // In words: what is not known, so that a bandwidth is only assumed; empty: nothing.
+  std::string unknown = {};
 };
 
 // A search channel in the node's own numbers.

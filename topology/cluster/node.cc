@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "base/format.h"
 #include "topology/cluster/cluster.h"
 #include "topology/cluster/load.h"
 #include "topology/graph/host_memory.h"
@@ -24,7 +25,18 @@ CpuMaker cpu_maker(const Graph& graph) {
   return first;
 }
 
-PatternFacts facts_of(const Graph& graph, const Paths& effective, const ChannelGraph& channels) {
+std::string unknown_speed(const Graph& graph, const ChannelGraph& channels,
+                          const std::string& host) {
+  if (channels.fallback) return format("how the GPUs of {} reach each other", host);
+  for (const GraphChannel& channel : channels.channels)
+    for (const int net : {channel.net_in, channel.net_out})
+      if (net >= 0 && graph.nodes[size_t(net)].net_assumed)
+        return format("the speed of {} of {}", graph.nodes[size_t(net)].name, host);
+  return {};
+}
+
+PatternFacts facts_of(const Graph& graph, const Paths& effective, const ChannelGraph& channels,
+                      const std::string& host) {
   return {.channels = int(channels.channels.size()),
           .bw_intra = channels.bw_intra,
           .bw_inter = channels.bw_inter,
@@ -33,7 +45,8 @@ PatternFacts facts_of(const Graph& graph, const Paths& effective, const ChannelG
           .same_channels = channels.same_channels,
           .cross_nic = channels.cross_nic,
           .latency_inter_us = channels.latency_inter_us,
-          .busiest_link = load_text(graph, busiest_link(graph, effective, channels))};
+          .busiest_link = load_text(graph, busiest_link(graph, effective, channels)),
+          .unknown = unknown_speed(graph, channels, host)};
 }
 
 // GPUs by rank, devices by their place among Graph::nets.
@@ -142,8 +155,8 @@ ClusterNode describe_node(const Graph& graph, const Paths& effective, const Node
     node.max_sm = std::max(node.max_sm, gpu.sm);
   }
   node.host_gbps = host_memory_gbps(graph);
-  node.ring = facts_of(graph, effective, graphs.ring);
-  node.tree = facts_of(graph, effective, graphs.tree);
+  node.ring = facts_of(graph, effective, graphs.ring, name);
+  node.tree = facts_of(graph, effective, graphs.tree, name);
   const Numbers numbers(graph);
   node.ring_channels = numbers.of(graphs.ring);
   node.tree_channels = numbers.of(graphs.tree);

@@ -260,6 +260,9 @@ TEST_CASE("a barrier is judged by its time, in words that have one", "[check]") 
         "n1: 10 us, where 4 (40 %) is what the model expects (limited by latency)");
   CHECK(told[0].measured == "10");
   CHECK(told[0].unit == "us");
+  row.expected->source = "assumed";
+  CHECK(no_passes(ended(NodeJobKind::collective, "barrier", bench_json(report, Verdict({}, {}))))
+            .empty());
   row.bytes = 1 << 30;
   row.out_of_place.busbw_GBps = 300;
   row.expected = {.time_us = 9, .busbw_GBps = 360, .limited_by = "NVLink", .source = "model"};
@@ -267,6 +270,10 @@ TEST_CASE("a barrier is judged by its time, in words that have one", "[check]") 
       judge_job(ended(NodeJobKind::collective, "allreduce", bench_json(report, Verdict({}, {}))));
   CHECK(good.findings.back().measured == "300");
   CHECK(good.findings.back().basis == "bus bandwidth at 1 GiB; the model expects 360");
+  row.expected->source = "assumed";
+  CHECK(judge_job(ended(NodeJobKind::collective, "allreduce", bench_json(report, Verdict({}, {}))))
+            .findings.back()
+            .basis == "bus bandwidth at 1 GiB");
 }
 
 TEST_CASE("a way that a machine has not is told and is no fault; any other failure of it is one",

@@ -30,8 +30,9 @@ struct Played {
   std::map<std::pair<int, int>, double> bad;  // host and its rank (-1: any): its share
   double together = 1;                        // of groups of more than half of the hosts
   std::set<int> busy;
-  std::optional<Error> breaks;  // from the third job on
-  int wrong_in = 0;             // job whose data is wrong
+  std::optional<Error> breaks;                               // from the third job on
+  int wrong_in = 0;                                          // job whose data is wrong
+  std::string source = "model", source_of_groups = "model";  // of what is expected
   int jobs = 0;
 
   double share(const std::vector<std::pair<int, int>>& members) const {
@@ -52,7 +53,7 @@ struct Played {
     row.out_of_place.measured = true;
     row.out_of_place.time_us = 1000 / share;
     row.out_of_place.busbw_GBps = kExpected * share;
-    row.expected = RowExpected{1000, kExpected, "eth0", "model"};
+    row.expected = RowExpected{1000, kExpected, "eth0", group < 0 ? source : source_of_groups};
     return row;
   }
   BenchReport report(const std::vector<Host>& on, const BenchSpec& spec) {
@@ -147,6 +148,22 @@ TEST_CASE("the host that slows all is named, with what was measured with and wit
   CHECK(finding.message.find("(10 % of what is expected), and not in groups without it (90 % of "
                              "what is expected); all the others together have 90 %") !=
         std::string::npos);
+}
+
+TEST_CASE("where what is expected is assumed the bandwidth counts, in all groups alike",
+          "[check]") {
+  Played played(16);
+  played.bad[{6, -1}] = 0.1;
+  played.source = played.source_of_groups = "assumed";
+  Found result = found(played);
+  REQUIRE(names(result) == "node07");
+  CHECK(result.findings[0].unit == "GB/s");
+  CHECK(result.findings[0].message.find("what is expected") == std::string::npos);
+  // Some of the groups have no host whose NIC is known.
+  played.source = "bound";
+  result = found(played);
+  REQUIRE(names(result) == "node07");
+  CHECK(result.findings[0].message.find("(10 % of what is expected)") != std::string::npos);
 }
 
 TEST_CASE("a host that hides behind a worse one is named as well", "[check]") {

@@ -102,6 +102,17 @@ TEST_CASE("an efficiency is that of the row's expected time", "[judge]") {
   // Nothing is expected of 8 bytes: that is no pass.
   limits.min_efficiency = limit(0.1, 8);
   CHECK(judge(report, limits, {}).exit_code() == 8);
+  // Nor is an assumption a standard: it says what is not known.
+  report.rows[1].expected = {4, 4.4, "eth0", "assumed", "the speed of eth0 of node03"};
+  limits.min_efficiency = limit(0.1);
+  CHECK(judge(report, limits, {}).exit_code() == 8);
+  CHECK(
+      findings_of(report, limits)[0].message ==
+      "--min-efficiency: no timing at 1 GiB to compare: nothing is expected, as the speed of eth0 "
+      "of node03 is not known; limits of busbw or time need no model");
+  limits = {};
+  limits.min_busbw = limit(1, 16);
+  CHECK(findings_of(report, limits)[0].message == "--min-busbw: no timing at 16 B to compare");
 }
 
 TEST_CASE("who was busy meanwhile stands with what was too slow, and with nothing else",

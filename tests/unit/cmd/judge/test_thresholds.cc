@@ -93,6 +93,13 @@ TEST_CASE("a threshold is held against the timings of its collective, size and r
   CHECK(judged(report, "allreduce 8 time 4 max 5.5 x").ok());
   CHECK(judged(report, "allreduce 1G efficiency 4 min 0.81 x").ok());  // in place 0.818
   CHECK(judged(report, "allreduce 1G efficiency 4 min 0.95 x").reasons().size() == 2);
+  report.rows[1].expected = {900, 4.4, "copies", "assumed", "the speed of eth0 of a"};
+  const Verdict unknown = judged(report, "allreduce 1G efficiency 4 min 0.1 x");
+  CHECK(unknown.exit_code() == 8);
+  REQUIRE(unknown.reasons().size() == 1);
+  CHECK(unknown.reasons()[0].message ==
+        "t:1: efficiency of allreduce at 1 GiB was not measured: nothing is expected, as the speed "
+        "of eth0 of a is not known; limits of busbw or time need no model");
 }
 
 TEST_CASE("what a threshold asks for and was not measured is no pass", "[judge]") {

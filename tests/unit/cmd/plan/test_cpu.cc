@@ -94,7 +94,10 @@ TEST_CASE("a plan for CPU ranks as JSON is complete") {
   CHECK(json["cluster"]["rings"][0].size() == 12);
   CHECK(json["cluster"]["trees"].size() == 12 * json["cluster"]["nchannels"].get<size_t>());
   CHECK(json["choices"][0]["bytes"] == 64);
-  CHECK(json["choices"][0]["expected"]["time_us"].get<double>() > 0);
+  const auto& expected = json["choices"][0]["expected"];
+  CHECK(expected["time_us"].get<double>() > 0);
+  CHECK(expected["source"] == "assumed");
+  CHECK(expected["unknown"] == "the speed of the network between hosts");
 }
 
 TEST_CASE("a plan for CPU ranks that cannot be says why") {

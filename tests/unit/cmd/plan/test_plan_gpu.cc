@@ -1,5 +1,8 @@
 // `plan` of GPU ranks against what the start of a communicator comes to on the same machine, and
 // the choice by hand.
+#include <nlohmann/json.hpp>
+#include <regex>
+
 #include "base/env.h"
 #include "base/format.h"
 #include "cmd/plan/plan.h"
@@ -110,6 +113,21 @@ TEST_CASE("plan chooses for GPUs what ranks on them choose", "[gpu]") {
   // Both kinds were among them.
   CHECK(windows > 0);
   CHECK(windows < compared);
+}
+
+TEST_CASE("a plan over network devices of unknown speed says what it assumes", "[gpu]") {
+  PlanSpec spec;
+  spec.sizes = {1 << 20};
+  spec.nodes = 2;
+  const std::regex speed(" speed=\"[0-9]+\"");
+  for (const bool known : {true, false}) {
+    const std::string xml = data_text(data_path(kH100));
+    const JobPlan plan = planned(known ? xml : std::regex_replace(xml, speed, ""), spec);
+    const auto expected = nlohmann::json::parse(plan_json(plan))["choices"][0]["expected"];
+    CHECK(expected["source"] == (known ? "model" : "assumed"));
+    CHECK(expected.contains("unknown") == !known);
+    if (!known) CHECK(expected["unknown"].get<std::string>().ends_with(" of node.xml"));
+  }
 }
 
 TEST_CASE("plan of GPUs that map each other's memory, by hand", "[gpu]") {

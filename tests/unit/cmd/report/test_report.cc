@@ -106,6 +106,8 @@ TEST_CASE("a row's expected time is a column, a line of the footer, and in JSON"
   CHECK(line.substr(end - 7, 7) == "     75");  // of the one out of place
   large.out_of_place.measured = false;          // of the one in place: 2200 us
   CHECK(table.row(large).substr(end - 7, 7) == "     68");
+  large.expected->source = "assumed";
+  CHECK(table.row(large).substr(end - 7, 7) == "      -");
   large.expected.reset();
   CHECK(table.row(large).substr(end - 7, 7) == "      -");
   CHECK(TextTable(BenchSpec(), 1).titles().find("of exp.") == std::string::npos);
@@ -130,6 +132,22 @@ TEST_CASE("a row's expected time is a column, a line of the footer, and in JSON"
   REQUIRE(saved->report.rows[0].expected);
   CHECK(saved->report.rows[0].expected->time_us == 1500);
   CHECK(saved->report.rows[0].expected->limited_by == "memory bandwidth");
+
+  // An assumption is shown, and nothing is held against it.
+  report.rows[0].expected = {1500, 5.3, "eth0", "assumed", "the speed of eth0 of node03"};
+  CHECK(text_footer(report, passed, plain)
+            .find("# Expected             : nothing, as the speed of eth0 of node03 is not known; "
+                  "at 16 MiB limited by eth0\n") != std::string::npos);
+  const std::string assumed = bench_json(report, passed);
+  const json said = json::parse(assumed)["results"][0]["expected"];
+  CHECK(said["source"] == "assumed");
+  CHECK(said["unknown"] == "the speed of eth0 of node03");
+  CHECK_FALSE(said.contains("efficiency"));
+  CHECK_FALSE(said.contains("efficiency_in_place"));
+  const auto again = read_report(assumed);
+  REQUIRE(again.ok());
+  CHECK(again->report.rows[0].standard() == nullptr);
+  CHECK(again->report.rows[0].expected->unknown == "the speed of eth0 of node03");
 }
 
 TEST_CASE("ranks stand by how little they waited, equal ones by their numbers", "[cmd]") {

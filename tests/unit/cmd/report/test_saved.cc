@@ -235,6 +235,8 @@ TEST_CASE("what was expected is a dashed line", "[report]") {
   const std::string svg = read(all.dump()).document.svg;
   CHECK(has(svg, "path class=\"expected\""));
   CHECK(has(svg, "expected bus bandwidth"));
+  for (auto& result : all["results"]) result["expected"]["source"] = "assumed";
+  CHECK_FALSE(has(read(all.dump()).document.svg, "path class=\"expected\""));
 }
 
 TEST_CASE("paths as a heat map: of too many ends the worst", "[report]") {

@@ -73,6 +73,20 @@ TEST_CASE("the model knows servers whose memory is in the table; of others it is
   CHECK(expected(shape_of(0, 1), Collective::all_reduce, 64).modelled);
 }
 
+TEST_CASE("over a network whose speed nobody knows it is an assumption, and says of what") {
+  CommShape hosts = over_network(4, 0);
+  hosts.path.words = "eth0 of node03";
+  CHECK(std::string(expected(hosts, Collective::all_reduce, 64).source()) == "assumed");
+  CHECK(expected(hosts, Collective::all_reduce, 64).unknown == "the speed of eth0 of node03");
+  hosts.path.words.clear();
+  CHECK(expected(hosts, Collective::all_reduce, 64).unknown ==
+        "the speed of the network between hosts");
+  CHECK(std::string(expected(over_network(4, 0.25), Collective::all_reduce, 64).source()) ==
+        "bound");
+  CHECK(expected(shape_of(0, 4), Collective::all_reduce, 64).unknown.empty());
+  CHECK(expected(hosts, Collective::all_reduce, 64).host.block_us == 0);
+}
+
 TEST_CASE("between hosts the narrowest NIC limits, and is named") {
   constexpr uint64_t kCount = 4 << 20;  // 16 MiB of floats
   const Expected unknown = expected(over_network(4, 0), Collective::all_reduce, kCount);
@@ -109,6 +123,10 @@ TEST_CASE("the path between hosts is that of the host with the least") {
   CHECK(path.words == "mlx5_1 of node02, 100 Gb/s");
   CHECK(path.ranks_per_host == 2);
   CHECK_FALSE(path.rdma);
+  const std::vector<RankFacts> mute = {facts_of(0, "node01", "", 0),
+                                       facts_of(1, "node02", "ens3", 0)};
+  CHECK(network_path(mute, {{0}, {1}}, {}).gbps == 0);
+  CHECK(network_path(mute, {{0}, {1}}, {}).words == "ens3 of node02");
   CHECK_FALSE(network_path(facts, {{0, 1, 2, 3}}, {}).used);
   Settings forced;
   forced.transport = "net";

@@ -140,6 +140,65 @@ TEST_CASE("the host's pace is no part of an operation's time, but of what is exp
   CHECK(barrier.host.block_us == 11);
 }
 
+namespace {
+
+void forget_speeds(std::vector<topology::Pci>& devices) {
+  for (topology::Pci& pci : devices) {
+    for (topology::Nic& nic : pci.nics)
+      for (topology::Net& net : nic.nets) net.speed_mbps.reset();
+    forget_speeds(pci.children);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a path of GPUs whose bandwidth nobody knows is an assumption", "[gpu][model]") {
+  const auto expected = [](const CommShape& shape) {
+    const auto chosen =
+        choose_collective({.collective = Collective::all_reduce, .count = 1 << 20}, shape, {});
+    REQUIRE(chosen.ok());
+    return chosen->expected;
+  };
+  // By network devices that do not say how fast they are.
+  ::GpuPlanJob job = gpu_job(16);
+  CHECK(std::string(expected(job.shapes()[0]).source()) == "model");
+  CHECK(expected(job.shapes()[0]).unknown.empty());
+  for (topology::Cpu& cpu : job.system.cpus) forget_speeds(cpu.children);
+  const Expected slow = expected(job.shapes()[9]);
+  CHECK(std::string(slow.source()) == "assumed");
+  CHECK(slow.unknown.starts_with("the speed of "));
+  CHECK(slow.unknown.ends_with(" of host"));
+  // On one host they are no part of NVLink's paths.
+  job.host_of.assign(8, 0);
+  job.bus_ids.resize(8);
+  CHECK(expected(job.shapes()[0]).unknown.empty());
+
+  // By sockets within a host, whatever its devices say; by RDMA what they say counts.
+  job = gpu_job(2);
+  job.search.rules.p2p = job.search.rules.shm = false;
+  CHECK(expected(job.shapes()[0]).unknown == "what sockets carry between ranks of one host");
+  job.gdr = true;
+  CHECK(expected(job.shapes()[0]).unknown.empty());
+
+  HostGpus hidden;
+  hidden.why_not = "nothing shows itself";
+  std::vector<Bytes> blobs(2);
+  blobs[0] = hidden.encode();
+  const auto shape = make_gpu_shape(0, job.all_facts(), job.hosts(), blobs, job.settings);
+  REQUIRE(shape.ok());
+  CHECK(std::string(expected(*shape).source()) == "assumed");
+
+  // Windows that were measured are known.
+  CommShape known = *shape;
+  ModelInput model = *known.model;
+  model.windows.base_us[0] = model.windows.gbps[0] = 1;
+  known.model = std::make_shared<const ModelInput>(model);
+  CHECK(detail::expected_of({.us = 5}, true, known).unknown.empty());
+  CHECK_FALSE(detail::expected_of({.us = 5}, false, known).unknown.empty());
+  known.nranks = 1;
+  CHECK(detail::expected_of({.us = 5}, false, known).unknown.empty());
+}
+
 TEST_CASE("the tables are of H100 and H200 over NVLink", "[gpu][model]") {
   const auto model_of = [](int sm) {
     GpuPlanJob job = gpu_job(8);
