@@ -21,6 +21,7 @@ constexpr double kAgentSeconds = 2;        // to hear of it from an agent, which
 constexpr double kDoingSeconds = 1;        // for ranks to say what they do
 constexpr double kStatesSeconds = 0.5;     // for hosts to say how their processes are
 constexpr double kStillSeconds = 1;        // until people are told again that the job goes on
+constexpr double kUnexplainedSeconds = 3;  // to hear why, of ranks that wait
 constexpr int64_t kSendMs = 100;           // to a rank that may not read
 
 }  // namespace
@@ -180,6 +181,10 @@ bool JobLoop::nobody_left_to_hear() const {
 }
 
 void JobLoop::check_deadlines() {
+  if (settle_ && !ending_ && settle_->passed() && !std::exchange(heard_on_, true)) {
+    take_states();
+    if (unexplained()) settle_ = Deadline::after_seconds(kUnexplainedSeconds);
+  }
   if (settle_ && !ending_ && (settle_->passed() || nobody_left_to_hear()))
     end_ranks(options_.grace_s);
   if (settle_) return;

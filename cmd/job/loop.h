@@ -95,6 +95,9 @@ class JobLoop {
   virtual std::string overdue() const;
   // The first failure: the other ranks end, at once or when they have said what they know.
   virtual void trouble(const Error&) { end_now(options_.grace_s); }
+  // What was heard does not say why, and a rank that may know lives: it has a little longer to
+  // speak.
+  virtual bool unexplained() { return false; }
   // Error and exit code of a job that no signal has ended.
   virtual void judge(JobOutcome& out) = 0;
 
@@ -122,6 +125,7 @@ class JobLoop {
   bool asked_why_late_ = false;  // before a deadline of the whole job is its end
   std::string progress_;
   std::optional<Deadline> settle_;  // set by the first failure: then all are ended
+  bool heard_on_ = false;           // once, beyond that
   bool ending_ = false;             // they have been told to end
   int signal_ = 0;                  // that ended the job
   std::optional<Error> job_error_;  // of the job itself: deadlines, defects

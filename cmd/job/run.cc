@@ -42,6 +42,7 @@ class TaskJob : public JobLoop {
   void handle_lost(RankFacts& rank, Error why) override;
   Status tend() override;
   void trouble(const Error& what) override;
+  bool unexplained() override;
   void judge(JobOutcome& out) override;
   bool explains_others(int rank) const;
   Error error_said(const Event& event) const;
@@ -300,6 +301,19 @@ Status TaskJob::tend() {
   check_members();
   end_left_behind();
   return {};
+}
+
+// Ranks that only wait, for each other or for one that lives and is silent: it may be the one that
+// sees a broken way, which takes it a moment from when it is told to end.
+bool TaskJob::unexplained() {
+  if (job_error_ || signal_ != 0) return false;
+  const std::vector<RankFacts> known = facts();
+  const auto cause = root_cause(known);
+  if (!cause || cause->code != ErrorCode::deadline) return false;
+  return std::any_of(known.begin(), known.end(), [&](const RankFacts& r) {
+    return !r.exited && !r.end.error && (r.state == 'R' || r.state == 'S') &&
+           (cause->rank < 0 || cause->rank == r.end.rank);
+  });
 }
 
 void TaskJob::judge(JobOutcome& out) {

@@ -177,6 +177,17 @@ SIM_CASE("a way that breaks while ranks work: both ends are named") {
   }
 }
 
+SIM_CASE("an end of a broken way is busy and says so late: nobody else is named") {
+  Plan plan = working(4, {{K::cut_way, 5, 1, 2}});
+  plan.op_timeout_s = 5;
+  plan.per_host = 1;
+  plan.looks_s = 2.5;
+  expect_end(findings, plan, seed,
+             {.code = 6,
+              .says = {"cannot reach rank", "has acknowledged nothing for"},
+              .within_s = 5 + 4});
+}
+
 SIM_CASE("a host is cut off while others are brought up: its agent leaves") {
   Plan plan = working(2, {{K::slow_host, 0, 1, 0, 40}, {K::cut_host, 0.5, 0}});
   plan.heartbeat_s = 4;

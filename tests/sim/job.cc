@@ -135,7 +135,9 @@ class Run {
                   std::make_unique<SimRanks>(team_, host, processes));
             }),
         team_(world_, hosts_.network(),
-              {.works_ns = int64_t(plan.works_s * 1e9), .ring = plan.ring}) {
+              {.works_ns = int64_t(plan.works_s * 1e9),
+               .looks_ns = int64_t(plan.looks_s * 1e9),
+               .ring = plan.ring}) {
     hosts_.network().set_latency(int64_t(plan.latency_ms * 1e6));
     for (size_t i = 0; i < plan.faults.size(); ++i) {
       const Fault& fault = plan.faults[i];

@@ -41,6 +41,7 @@ struct Plan {
   double heartbeat_s = 15, op_timeout_s = 30, start_timeout_s = 60, timeout_s = 0, grace_s = 5;
   double works_s = 5;
   double latency_ms = 2;
+  double looks_s = 0;  // at a way, until a rank says that nothing passes any more
   bool ring = true, shrink = false;
   std::vector<Fault> faults;
 

@@ -296,7 +296,8 @@ void SimRank::fail(Error error, bool announce) {
   failed_ = true;
   error_ = std::move(error);
   if (announce) team_.notify(*this, *error_);
-  later(team_.world().draw_ns(50'000, 5 * kMs), [this, mine = generation_] {
+  const int64_t looks = base::says_broken_way(*error_) ? team_.options().looks_ns : 0;
+  later(looks + team_.world().draw_ns(50'000, 5 * kMs), [this, mine = generation_] {
     if (mine != generation_) return;
     const bool loss = error_->code == ErrorCode::lost || error_->code == ErrorCode::deadline;
     if (!config_.shrinks || refused_ || !loss) return say_error();

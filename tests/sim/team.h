@@ -14,6 +14,7 @@ namespace collctl::sim {
 
 struct TeamOptions {
   int64_t works_ns = 5 * kSecond;  // from the last to connect to the end
+  int64_t looks_ns = 0;            // as Plan has it
   bool ring = true;                // each waits for its predecessor; else for whoever is late
 };
 
@@ -22,6 +23,7 @@ class Team {
   Team(World& world, Network& network, const TeamOptions& options)
       : world_(world), network_(network), options_(options) {}
   World& world() { return world_; }
+  const TeamOptions& options() const { return options_; }
 
   void add(const std::shared_ptr<SimRank>& rank) { ranks_[rank->number()] = rank; }
   // Null: it was never started.
