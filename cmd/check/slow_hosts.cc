@@ -1,7 +1,8 @@
-// A collective over all hosts is slow: which host, or which GPU of one, makes it so.
+// A collective over all hosts is slow: which host, GPU of one, or link between two makes it so.
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "base/clock.h"
 #include "base/format.h"
@@ -15,6 +16,7 @@ namespace collctl::cmd {
 namespace {
 
 constexpr double kMostSeconds = 120;  // without --budget
+constexpr size_t kMostSlowLinks = 4;  // more are no matter of two hosts each
 constexpr const char* kRemedy =
     "compare its NICs' links, GPU clocks and processors with the others': collctl check --only "
     "node,pairs; collctl topo -H";
@@ -32,8 +34,16 @@ class SlowHosts {
         until_(run.until ? *run.until : Deadline::after_seconds(kMostSeconds)) {
     spec_.min_bytes = spec_.max_bytes = row_.bytes;
     spec_.plateau = false;
-    if (whole.header)
-      for (const HostLine& line : whole.header->hosts) lines_[line.host] = line;
+    if (!whole.header) return;
+    std::map<int, Host> host_of;  // by rank
+    for (const HostLine& line : whole.header->hosts) {
+      lines_[line.host] = line;
+      for (const int rank : line.ranks) host_of[rank] = line.host;
+    }
+    for (const LinkLine& link : whole.header->links) {
+      nics_[{host_of[link.from], host_of[link.to]}].insert(link.from_nic);
+      nics_[{host_of[link.to], host_of[link.from]}].insert(link.to_nic);
+    }
   }
 
   Status find() {
@@ -42,46 +52,89 @@ class SlowHosts {
     // Once those that are at fault are left out others may show.
     for (bool any = false;; any = true) {
       Bisection bisection(left, whole, run_.options.below);
-      COLL_TRY(bisect(bisection, left));
-      std::vector<Host> rest;
-      const std::vector<int> culprits = bisection.culprits();
-      for (int host = 0; host < int(left.size()); ++host)
-        if (std::ranges::count(culprits, host) == 0) rest.push_back(left[size_t(host)]);
-      double without = 0;
-      if (!culprits.empty() && rest.size() > 1 && has_time()) {
-        Round all{HostGroup(rest.size())};
-        std::iota(all[0].begin(), all[0].end(), 0);
-        COLL_ASSIGN(const auto shares, measure(rest, all, name_ + " without those that are slow"));
-        without = shares[0];
-        // And with them all are as slow as before: it does not come and go.
-        all[0].resize(left.size());
-        std::iota(all[0].begin(), all[0].end(), 0);
-        COLL_ASSIGN(const auto again, measure(left, all, name_ + " with them again"));
-        if (again[0] >= bisection.divide()) without = 0;
-      }
-      // Without a host that is at fault all are good: slow paths between racks do not pass for it.
-      if (without < bisection.divide()) {
-        if (!any) add_nobody(bisection, left, culprits, without);
+      Found found;
+      COLL_TRY(prove(bisection, left, found));
+      if (!found.proved) {
+        if (!any) add_nobody(bisection, left, found);
         return {};
       }
-      for (const int host : culprits) COLL_TRY(accuse(bisection, left, host, rest, without));
-      if (rest.size() < 3 || without >= run_.options.below * bisection.good()) return {};
+      std::vector<Host> rest;
+      const Round rests = rests_of(found, int(left.size()));
+      for (const int host : rests.back()) rest.push_back(left[size_t(host)]);
+      for (const int host : found.hosts) COLL_TRY(accuse_host(bisection, left, host, rest, found));
+      for (const auto& link : found.links) accuse_link(bisection, left, link, found);
+      if (rest.size() < 3 || found.without >= run_.options.below * bisection.good()) return {};
       left = std::move(rest);
-      whole = without;
+      whole = found.without;
     }
   }
 
  private:
+  // Hosts and links, by the hosts' indexes, and the share that all have without them.
+  struct Found {
+    std::vector<int> hosts = {};
+    std::vector<Bisection::Link> links = {};
+    double without = 0;  // 0: not measured
+    bool proved = false;
+  };
+
   bool has_time() const { return double(until_.remaining_ns()) / 1e9 > last_s_; }
 
   Status bisect(Bisection& bisection, const std::vector<Host>& hosts) {
-    for (Round round = bisection.next(); !round.empty() && has_time(); round = bisection.next()) {
+    while (error_.empty() && has_time()) {
+      const Round round = bisection.next();
+      if (round.empty()) break;
       COLL_ASSIGN(const auto shares, measure(hosts, round,
                                              format("{} in {} groups, round {}", name_,
                                                     round.size(), bisection.rounds() + 1)));
       bisection.take(round, shares);
-      if (!error_.empty()) break;
     }
+    return {};
+  }
+
+  // All the others: of links once without the first ends and once without the second ones.
+  static Round rests_of(const Found& found, int hosts) {
+    Round rests;
+    for (size_t end = 0; end < (found.links.empty() ? 1 : 2); ++end) {
+      HostGroup& rest = rests.emplace_back(size_t(hosts));
+      std::iota(rest.begin(), rest.end(), 0);
+      std::erase_if(rest, [&](int host) {
+        return std::ranges::count(found.hosts, host) > 0 ||
+               std::ranges::any_of(found.links, [&](const Bisection::Link& link) {
+                 return host == (end == 0 ? link.first : link.second);
+               });
+      });
+    }
+    return rests;
+  }
+
+  // Without what is found at fault all the others together are good, so that slow paths between
+  // racks do not pass for it; where they are slow their groups go on. With it all are as slow as
+  // before: it does not come and go.
+  Status prove(Bisection& bisection, const std::vector<Host>& hosts, Found& found) {
+    for (;;) {
+      COLL_TRY(bisect(bisection, hosts));
+      Found now{.hosts = bisection.culprits(), .links = bisection.links()};
+      const bool known = now.hosts == found.hosts && now.links == found.links;
+      if (known || now.links.size() > kMostSlowLinks || !error_.empty()) return {};
+      const Round rests = rests_of(now, int(hosts.size()));
+      found = std::move(now);
+      std::vector<double> shares;
+      for (const HostGroup& rest : rests) {
+        if (rest.size() < 2 || !has_time()) return {};
+        COLL_ASSIGN(const auto share,
+                    measure(hosts, {rest}, name_ + " without those that are slow"));
+        shares.push_back(share[0]);
+      }
+      found.without = std::ranges::min(shares);
+      if (found.without >= bisection.divide()) break;
+      bisection.take(rests, shares);
+    }
+    HostGroup all(hosts.size());
+    std::iota(all.begin(), all.end(), 0);
+    COLL_ASSIGN(const auto again, measure(hosts, {all}, name_ + " with them again"));
+    found.proved = again[0] > 0 && again[0] < bisection.divide();
+    if (!found.proved) found.without = 0;
     return {};
   }
 
@@ -141,13 +194,43 @@ class SlowHosts {
                            : format("{:.4g} GB/s", share);
   }
 
-  Status accuse(const Bisection& bisection, const std::vector<Host>& hosts, int index,
-                const std::vector<Host>& rest, double without) {
+  Status accuse_host(const Bisection& bisection, const std::vector<Host>& hosts, int index,
+                     const std::vector<Host>& rest, const Found& found) {
     const Host& host = hosts[size_t(index)];
-    const auto evidence = bisection.evidence(index);
     Finding finding{.name = "cluster/slow", .at = {.kind = SubjectKind::host, .host = host}};
     COLL_ASSIGN(finding.at.device, slow_gpu(host, rest));
     if (!finding.at.device.empty()) finding.at.kind = SubjectKind::gpu;
+    if (accuse(bisection, hosts, {index}, std::move(finding), "with it", "without it",
+               format("all the others together have {}", text_of(found.without)), kRemedy))
+      run_.out.try_emplace(host, "cluster");
+    return {};
+  }
+
+  void accuse_link(const Bisection& bisection, const std::vector<Host>& hosts,
+                   const Bisection::Link& link, const Found& found) {
+    const Host &a = hosts[size_t(link.first)], &b = hosts[size_t(link.second)];
+    Finding finding{.name = "cluster/slow",
+                    .at = {.kind = SubjectKind::link,
+                           .host = a,
+                           .device = nic_of(a, b),
+                           .peer = b,
+                           .peer_device = nic_of(b, a)}};
+    if (accuse(bisection, hosts, {link.first, link.second}, std::move(finding), "with both",
+               "with one of the two",
+               format("all together have at least {} without the one, and without the other",
+                      text_of(found.without)),
+               format("collctl rails -H {},{} measures this link alone; then look at its cables, "
+                      "switch ports and routes",
+                      a, b)))
+      run_.broken.insert({a, b});
+  }
+
+  // `part`: the host, or both ends of the link. False: it was busy with others' work, which is
+  // told.
+  bool accuse(const Bisection& bisection, const std::vector<Host>& hosts, const HostGroup& part,
+              Finding finding, const char* in, const char* elsewhere, const std::string& others,
+              const std::string& remedy) {
+    const auto evidence = bisection.evidence(part);
     finding.n = uint64_t(evidence.slow);
     finding.of = uint64_t(evidence.tried);
     finding.measured = format("{:.4g}", evidence.ratio);
@@ -155,26 +238,39 @@ class SlowHosts {
     finding.basis = format("{:g} of the other groups' median", run_.options.below);
     finding.unit = row_.standard() ? "" : "GB/s";
     const std::string why = format(
-        "{} at {} is slow in {} of {} groups of hosts with it ({}), and not in groups "
-        "without it ({}); all the others together have {}",
-        name_, human_bytes(row_.bytes), evidence.slow, evidence.tried, text_of(evidence.ratio),
-        text_of(bisection.good()), text_of(without));
+        "{} at {} is slow in {} of {} groups of hosts {} ({}), and not in groups {} ({}); {}",
+        name_, human_bytes(row_.bytes), evidence.slow, evidence.tried, in, text_of(evidence.ratio),
+        elsewhere, text_of(bisection.good()), others);
     const std::string name = subject_name(finding.at);
-    const auto busy = busy_.find(host);
-    if (busy != busy_.end() && is_excusable(evidence.ratio, bisection.good())) {
-      spoil(finding,
-            format("{}: {}; it was busy ({}), so this says little", name, why, busy->second));
+    auto busy = busy_.end();
+    for (const int host : part)
+      if (busy == busy_.end()) busy = busy_.find(hosts[size_t(host)]);
+    const bool excused = busy != busy_.end() && is_excusable(evidence.ratio, bisection.good());
+    if (excused) {
+      spoil(finding, format("{}: {}; {} was busy ({}), so this says little", name, why, busy->first,
+                            busy->second));
       run_.busy.insert(*busy);
     } else {
       finding.fail(ErrorCode::failed, format("{}: {}", name, why),
-                   busy == busy_.end() ? kRemedy : kBusyRemedy);
-      run_.out.try_emplace(host, "cluster");
+                   busy == busy_.end() ? remedy : kBusyRemedy);
+      const Host at = finding.at.kind == SubjectKind::link ? Host{} : finding.at.host;
       run_.culprits.push_back({finding.at.kind, name,
                                double(evidence.slow) / double(std::max(evidence.tried, 1)), why,
-                               false, host});
+                               false, at});
     }
     run_.findings.push_back(std::move(finding));
-    return {};
+    return !excused;
+  }
+
+  // The NIC that `host` uses towards `peer`; empty: it is not known, or there are several.
+  std::string nic_of(const Host& host, const Host& peer) const {
+    std::set<std::string> nics;
+    if (const auto used = nics_.find({host, peer}); used != nics_.end()) nics = used->second;
+    nics.erase("");
+    if (nics.empty())
+      for (const PathEnd& end : run_.paths.ends)
+        if (end.host == host) nics.insert(end.nic);
+    return nics.size() == 1 ? *nics.begin() : std::string();
   }
 
   // The bus number of the one GPU whose ranks are slow beside a good host's, twice, while the
@@ -206,8 +302,7 @@ class SlowHosts {
   }
 
   // No host is worse than the others, or it was not found.
-  void add_nobody(const Bisection& bisection, const std::vector<Host>& hosts,
-                  const std::vector<int>& culprits, double without) {
+  void add_nobody(const Bisection& bisection, const std::vector<Host>& hosts, const Found& found) {
     Finding finding{.name = "cluster/slow", .status = FindingStatus::warn};
     const std::string what = format("{} at {} has {} over {} hosts", name_, human_bytes(row_.bytes),
                                     text_of(share_of(row_)), hosts_.size());
@@ -221,13 +316,17 @@ class SlowHosts {
     } else if (bisection.slow_groups() == 0) {
       why = format("no group of them is slow (median {}): it is what they share, and no host",
                    text_of(bisection.good()));
-    } else if (!culprits.empty()) {
+    } else if (!found.hosts.empty() || !found.links.empty()) {
       std::vector<std::string> names;
-      for (const int host : culprits) names.push_back(hosts[size_t(host)].name);
-      why = format("groups with {} are slow and others are not, but all the others together {}",
-                   folded_hosts(names),
-                   without > 0 ? "are slow as well: " + text_of(without)
-                               : "were not, or all of them with these were not slow any more");
+      for (const int host : found.hosts) names.push_back(hosts[size_t(host)].name);
+      std::string with = folded_hosts(names);
+      for (const auto& [a, b] : found.links)
+        with += format("{}{} and {} together", with.empty() ? "" : ", ", hosts[size_t(a)],
+                       hosts[size_t(b)]);
+      why =
+          format("groups with {} are slow and others are not, but all the others together {}", with,
+                 found.without > 0 ? "are slow as well: " + text_of(found.without)
+                                   : "were not, or all of them with these were not slow any more");
     } else if (bisection.good() <= 0) {
       why = format("all {} groups of them are as slow: no host is worse than others",
                    bisection.groups());
@@ -249,8 +348,9 @@ class SlowHosts {
   BenchSpec spec_;
   const Deadline until_;
   std::map<Host, HostLine> lines_;
-  double last_s_ = 0;  // of the last measurement
-  std::string error_;  // that ended the search
+  std::map<std::pair<Host, Host>, std::set<std::string>> nics_;  // of the first, towards the second
+  double last_s_ = 0;                                            // of the last measurement
+  std::string error_;                                            // that ended the search
   BusyHosts busy_;
 };
 

@@ -1,4 +1,5 @@
-// The host, or GPU of one, that slows a collective over all, on a cluster that a function plays.
+// The host, GPU of one, or link that slows a collective over all, on a cluster that a function
+// plays.
 #include <algorithm>
 #include <set>
 
@@ -17,7 +18,8 @@ namespace {
 
 constexpr double kExpected = 50;  // GB/s, of any group
 
-// Hosts with so many ranks each; a group has the least of its members' shares of what is expected.
+// Hosts with so many ranks each; a group has the least of its members' and their links' shares of
+// what is expected.
 struct Played {
   explicit Played(int count, int ranks_each = 1, bool gpus = false)
       : ranks_each(ranks_each), gpus(gpus) {
@@ -27,8 +29,10 @@ struct Played {
   int ranks_each;
   bool gpus;
   std::vector<Host> hosts;
-  std::map<std::pair<int, int>, double> bad;  // host and its rank (-1: any): its share
-  double together = 1;                        // of groups of more than half of the hosts
+  std::map<std::pair<int, int>, double> bad;        // host and its rank (-1: any): its share
+  std::map<std::pair<int, int>, double> bad_links;  // of two hosts
+  PathMatrix paths;                                 // as pairs has measured them
+  double together = 1;                              // of groups of more than half of the hosts
   std::set<int> busy;
   std::optional<Error> breaks;                               // from the third job on
   int wrong_in = 0;                                          // job whose data is wrong
@@ -44,6 +48,8 @@ struct Played {
         if (const auto at = bad.find({host, which}); at != bad.end())
           least = std::min(least, at->second);
     }
+    for (const auto& [link, share] : bad_links)
+      if (of.contains(link.first) && of.contains(link.second)) least = std::min(least, share);
     return of.size() * 2 > hosts.size() ? std::min(least, together) : least;
   }
   BenchRow row(double share, int group) const {
@@ -93,6 +99,7 @@ struct Found {
   std::vector<Finding> findings;
   std::vector<Culprit> culprits;
   std::map<Host, std::string> out;
+  std::set<std::pair<Host, Host>> broken;
   BusyHosts busy;
   Status status;
 };
@@ -103,6 +110,7 @@ Found found(Played& played, std::optional<Deadline> until = std::nullopt) {
   run.progress = [](const std::string&) {};
   run.until = until;
   run.hosts = played.hosts;
+  run.paths = played.paths;
   BenchSpec spec;
   spec.collective = kernels::Collective::all_reduce;
   const BenchReport whole = played.report(played.hosts, spec);
@@ -119,7 +127,7 @@ Found found(Played& played, std::optional<Deadline> until = std::nullopt) {
                         if (played.jobs == played.wrong_in) report.rows[0].out_of_place.wrong = 3;
                         return std::optional<Error>();
                       });
-  return {run.findings, run.culprits, run.out, run.busy, std::move(status)};
+  return {run.findings, run.culprits, run.out, run.broken, run.busy, std::move(status)};
 }
 
 std::string names(const Found& found) {
@@ -174,6 +182,57 @@ TEST_CASE("a host that hides behind a worse one is named as well", "[check]") {
   CHECK(names(found(played)) == "node03; node12; node10");
 }
 
+TEST_CASE("a slow link between two good hosts is named by both ends, and neither host", "[check]") {
+  for (int a = 0; a < 16; ++a)
+    for (int b = a + 1; b < 16; ++b) {
+      Played played(16);
+      played.bad_links[{a, b}] = 0.1;
+      const Found result = found(played);
+      CHECK(names(result) == format("{} - {}", played.hosts[size_t(a)], played.hosts[size_t(b)]));
+      CHECK(result.out.empty());
+    }
+  Played played(16);
+  played.bad_links[{2, 9}] = 0.1;
+  for (const Host& host : played.hosts) played.paths.ends.push_back({host, "eth0"});
+  const Found result = found(played);
+  REQUIRE(names(result) == "node03 eth0 - node10 eth0");
+  CHECK(result.culprits[0].kind == SubjectKind::link);
+  CHECK_FALSE(result.culprits[0].host.named());
+  CHECK(result.out.empty());
+  CHECK(result.broken == std::set{std::pair(played.hosts[2], played.hosts[9])});
+  REQUIRE(result.findings.size() == 1);
+  const Finding& finding = result.findings[0];
+  CHECK(finding.status == FindingStatus::fail);
+  CHECK(finding.n == finding.of);
+  CHECK(finding.n >= 2);
+  CHECK(finding.message.find("groups of hosts with both (10 % of what is expected), and not in "
+                             "groups with one of the two (90 % of what is expected)") !=
+        std::string::npos);
+  CHECK(finding.remedy.starts_with("collctl rails -H node03,node10 "));
+}
+
+TEST_CASE("slow hosts and slow links are told apart where there are both", "[check]") {
+  for (const double of_link : {0.1, 0.5}) {
+    Played played(16);
+    played.bad[{6, -1}] = 0.1;
+    played.bad_links[{2, 11}] = of_link;
+    CHECK(names(found(played)) == "node07; node03 - node12");
+  }
+  // The host is the lesser evil.
+  Played worse(16);
+  worse.bad[{6, -1}] = 0.5;
+  worse.bad_links[{2, 11}] = 0.1;
+  CHECK(names(found(worse)) == "node03 - node12; node07");
+  Played links(16);
+  links.bad_links = {{{1, 4}, 0.1}, {{7, 12}, 0.1}};
+  CHECK(names(found(links)) == "node02 - node05; node08 - node13");
+  // All links of a host are the host.
+  Played all(16);
+  for (int host = 0; host < 16; ++host)
+    if (host != 5) all.bad_links[{std::min(5, host), std::max(5, host)}] = 0.1;
+  CHECK(names(found(all)) == "node06");
+}
+
 TEST_CASE("of a host with several GPUs the one that is slow is named", "[check]") {
   Played played(8, 4, true);
   played.bad[{5, 2}] = 0.1;
@@ -215,6 +274,10 @@ TEST_CASE("where no host is worse than others it is said, and nobody fails", "[c
   both.bad[{3, -1}] = 0.1;
   CHECK(said(both).find("groups with node04 are slow and others are not, but all the others "
                         "together are slow as well: 10 %") != std::string::npos);
+  // Slow paths between two racks are no link of two hosts.
+  Played racks(16);
+  for (int host = 0; host < 64; ++host) racks.bad_links[{host / 8, 8 + host % 8}] = 0.1;
+  said(racks);
   Played late(16);
   late.bad[{3, -1}] = 0.1;
   CHECK(said(late, Deadline::after_seconds(-1)).find("no time") != std::string::npos);
@@ -237,6 +300,18 @@ TEST_CASE("a slow host that was busy with other work meanwhile is measured again
   // Below a fifth no excuse holds.
   played.bad[{3, -1}] = 0.05;
   CHECK(names(found(played)) == "node04");
+}
+
+TEST_CASE("a slow link of a host that was busy is measured again", "[check]") {
+  Played played(8);
+  played.bad_links[{3, 5}] = 0.4;
+  played.busy = {5};
+  const Found result = found(played);
+  CHECK(result.culprits.empty());
+  CHECK(result.broken.empty());
+  REQUIRE(result.findings.size() == 1);
+  CHECK(result.findings[0].reason == kBusyHost);
+  CHECK(result.findings[0].message.find("node06 was busy") != std::string::npos);
 }
 
 TEST_CASE("wrong data in a group is no less a fault than in the whole", "[check]") {
