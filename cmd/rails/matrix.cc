@@ -482,7 +482,9 @@ Status Rails::State::run_memory(const HostRounds& rounds, double seconds) {
 Status Rails::State::run_memories() {
   std::vector<bool> with_gpus;
   for (const RailHost& host : matrix.hosts) with_gpus.push_back(!host.gpus.list.empty());
-  COLL_TRY(run_memory(memory_rounds(with_gpus), options.seconds));
+  const HostRounds rounds = memory_rounds(with_gpus);
+  options.sizes.large_s /= double(std::max<size_t>(rounds.size(), 1));
+  COLL_TRY(run_memory(rounds, options.seconds));
   if (matrix.trials.empty()) return {};
   for (int round = 0; round < kMostMemoryAgain; ++round) {
     std::vector<int> in_doubt;

@@ -73,8 +73,8 @@ class Rails {
     std::function<std::vector<int>(const RailMatrix&, int round)> again;
     double again_seconds = 0.1;
     MemoryChoice memory = MemoryChoice::host;
-    bool every_nic = false;       // GPUs over NICs that are far from them as well
-    std::vector<uint64_t> sizes;  // of a curve of each measurement with GPU memory
+    bool every_nic = false;  // GPUs over NICs that are far from them as well
+    MemorySizes sizes;       // of each measurement with GPU memory; large_s of all rounds
     // Likewise, of hosts whose GPUs are measured once more, up to kMostMemoryAgain times.
     std::function<std::vector<int>(const RailMatrix&)> memory_again;
     cmd::RankRelay* relay = nullptr;  // through which ranks meet; null: over the bootstrap

@@ -17,6 +17,8 @@ void fields(base::Record& io, MemoryPoint& point) {
   io.field("bytes", point.bytes);
   io.field("there_GBps", point.there_GBps, 0, kMostSpeed);
   io.field("back_GBps", point.back_GBps, 0, kMostSpeed);
+  if (io.has("both_GBps", point.both_GBps > 0))
+    io.field("both_GBps", point.both_GBps, 0, 2 * kMostSpeed);
 }
 
 void flow_fields(base::Record& io, const char* name, MemoryFlow& flow) {

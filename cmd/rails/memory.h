@@ -39,6 +39,7 @@ struct MemoryFlow {
 struct MemoryPoint {
   uint64_t bytes = 0;
   double there_GBps = 0, back_GBps = 0;
+  double both_GBps = 0;  // both at the same time, their sum
 };
 // Memory of one host over a NIC of its own and one of the other host to memory there, and back.
 // Hosts, GPUs and NICs are indexes.
@@ -54,6 +55,18 @@ struct MemoryTrial {
 };
 void fields(base::Record& io, MemoryTrial& trial);
 inline constexpr size_t kMostTrials = 1024;  // of two hosts, and sizes of a curve
+
+// Sizes of a measurement's curve; those above a message go in several.
+inline constexpr uint64_t kCurveStep = 8;
+struct MemorySizes {
+  std::vector<uint64_t> steps = {};
+  // Then for each measurement the largest of `largest`, a step below that, ... for which it has the
+  // time: its part of so many seconds of all between two hosts; 0: none.
+  uint64_t largest = 0;
+  double large_s = 0;
+};
+// The largest above `least` that takes no longer there, back and both ways, at this speed; 0: none.
+uint64_t large_size(uint64_t largest, uint64_t least, double GBps, double seconds);
 
 struct RailMatrix;
 // Which are made between two hosts (of one host: its NICs against each other), those of host memory

@@ -48,7 +48,7 @@ uint64_t messages_for(double GBps, uint32_t bytes, double seconds) {
 
 class MemoryTest {
  public:
-  MemoryTest(const RailSide& side, MemoryAreas& areas, const std::vector<uint64_t>& sizes,
+  MemoryTest(const RailSide& side, MemoryAreas& areas, const MemorySizes& sizes,
              std::vector<MemoryTrial>& trials)
       : side_(side), talk_(side), areas_(areas), sizes_(sizes), trials_(trials) {}
   Status run();
@@ -64,6 +64,12 @@ class MemoryTest {
     Said said[2];
   };
   static constexpr int kOut = 0, kIn = 1;
+  // How a size goes: so many messages out and in, and how long the slower of the two takes.
+  struct PointPlan {
+    uint32_t bytes = 0;
+    uint64_t counts[2] = {};
+    double seconds = 0;
+  };
   MemoryFlow& flow(Half& half, int which) const {
     return (which == kOut) == side_.first ? half.trial->there : half.trial->back;
   }
@@ -77,9 +83,13 @@ class MemoryTest {
   Status one_way(Half& half);
   Status both_ways(Half& half);
   Status curve(Half& half);
+  PointPlan plan_point(Half& half, uint64_t size, double seconds) const;
+  Status add_point(Half& half, uint64_t size, const PointPlan& plan);
+  Status finish_step(Half& half, uint32_t bytes, double more_s);
   Status settle(Half& half, double more_s);
   void read_said(ByteReader& r, Half& half);
   void do_in_turn(Half& half, const uint64_t counts[2], uint32_t bytes, double more_s = 0);
+  void do_both(Half& half, uint64_t count, uint32_t bytes, double more_s = 0);
   void do_one(Half& half, int which, uint64_t count, uint32_t bytes, double more_s);
   void ping_pong(Half& half);
   void compare(Half& half, uint32_t bytes);
@@ -91,7 +101,7 @@ class MemoryTest {
   const RailSide& side_;
   PairTalk talk_;
   MemoryAreas& areas_;
-  const std::vector<uint64_t>& sizes_;
+  const MemorySizes& sizes_;
   std::vector<MemoryTrial>& trials_;
   std::vector<Half> halves_;
   MemoryFlow seen_[2];  // what the last step has found: there, back
@@ -228,6 +238,15 @@ void MemoryTest::do_in_turn(Half& half, const uint64_t counts[2], uint32_t bytes
   }
 }
 
+// As many messages both ways, so that neither ends long before the other where both are as fast.
+void MemoryTest::do_both(Half& half, uint64_t count, uint32_t bytes, double more_s) {
+  const std::jthread in([&] {
+    base::log_set_thread_device(side_.mine->rank);
+    do_one(half, kIn, count, bytes, more_s);
+  });
+  do_one(half, kOut, count, bytes, more_s);
+}
+
 void MemoryTest::compare(Half& half, uint32_t bytes) {
   if (half.said[kIn].end != RailEnd::ok) return;
   if (const Status same = half.ends[kIn]->compare(bytes); !same) fail(half.said[kIn], same.error());
@@ -293,60 +312,73 @@ Status MemoryTest::pace(Half& half) {
   return {};
 }
 
+// Data that arrived is looked at, over memory that is poisoned for the next step.
+Status MemoryTest::finish_step(Half& half, uint32_t bytes, double more_s) {
+  compare(half, bytes);
+  poison(half);
+  return settle(half, side_.timeout_s + more_s);
+}
+
 Status MemoryTest::one_way(Half& half) {
   const uint32_t bytes = areas_.message_bytes();
   const uint64_t counts[2] = {count_of(half, kOut, bytes), count_of(half, kIn, bytes)};
   do_in_turn(half, counts, bytes);
-  compare(half, bytes);
-  poison(half);
-  COLL_TRY(settle(half, side_.timeout_s + side_.seconds));
+  COLL_TRY(finish_step(half, bytes, side_.seconds));
   for (const int which : {kOut, kIn}) flow(half, which).GBps = seen_[which].GBps;
   return {};
 }
 
-// As many messages both ways, so that neither ends long before the other where both are as fast.
 Status MemoryTest::both_ways(Half& half) {
   const uint32_t bytes = areas_.message_bytes();
-  const uint64_t count = std::min(count_of(half, kOut, bytes), count_of(half, kIn, bytes));
-  {
-    const std::jthread in([&] {
-      base::log_set_thread_device(side_.mine->rank);
-      do_one(half, kIn, count, bytes, 0);
-    });
-    do_one(half, kOut, count, bytes, 0);
-  }
-  compare(half, bytes);
-  poison(half);
-  COLL_TRY(settle(half, side_.timeout_s + side_.seconds));
+  do_both(half, std::min(count_of(half, kOut, bytes), count_of(half, kIn, bytes)), bytes);
+  COLL_TRY(finish_step(half, bytes, side_.seconds));
   for (const int which : {kOut, kIn}) flow(half, which).both_GBps = seen_[which].GBps;
   return {};
 }
 
-Status MemoryTest::curve(Half& half) {
-  for (const uint64_t size : sizes_) {
-    const auto bytes = uint32_t(std::min<uint64_t>(size, areas_.message_bytes()));
-    const uint64_t each = (size + bytes - 1) / bytes;
-    uint64_t counts[2];
-    double seconds = 0;
-    for (const int which : {kOut, kIn}) {
-      // Small messages take as long as the way of 8 bytes, some at once.
-      const double us = std::max(half.trial->latency_us / RailPath::kWindow,
-                                 double(bytes) / flow(half, which).GBps / 1e3);
-      const auto wanted = uint64_t(
-          std::clamp(side_.seconds * 1e6 / us, double(kPaceMessages), double(kMostMessages)));
-      counts[which] = (wanted + each - 1) / each * each;
-      seconds = std::max(seconds, double(counts[which]) * us / 1e6);
-    }
-    if (seconds > kMostPointSeconds) return {};
-    do_in_turn(half, counts, bytes, 2 * seconds);
-    compare(half, bytes);
-    poison(half);
-    COLL_TRY(settle(half, side_.timeout_s + 4 * seconds));
-    if (!half.trial->ok()) return {};
-    const int there = side_.first ? kOut : kIn;
-    half.trial->curve.push_back({size, seen_[there].GBps, seen_[1 - there].GBps});
+// For so long, at least as many messages as for the pace, and the size as a whole.
+MemoryTest::PointPlan MemoryTest::plan_point(Half& half, uint64_t size, double seconds) const {
+  PointPlan plan{.bytes = uint32_t(std::min<uint64_t>(size, areas_.message_bytes()))};
+  const uint64_t each = (size + plan.bytes - 1) / plan.bytes;
+  for (const int which : {kOut, kIn}) {
+    // Small messages take as long as the way of 8 bytes, some at once.
+    const double us = std::max(half.trial->latency_us / RailPath::kWindow,
+                               double(plan.bytes) / flow(half, which).GBps / 1e3);
+    const auto wanted =
+        uint64_t(std::clamp(seconds * 1e6 / us, double(kPaceMessages), double(kMostMessages)));
+    plan.counts[which] = (wanted + each - 1) / each * each;
+    plan.seconds = std::max(plan.seconds, double(plan.counts[which]) * us / 1e6);
   }
+  return plan;
+}
+
+Status MemoryTest::add_point(Half& half, uint64_t size, const PointPlan& plan) {
+  do_in_turn(half, plan.counts, plan.bytes, 2 * plan.seconds);
+  COLL_TRY(finish_step(half, plan.bytes, 4 * plan.seconds));
+  if (!half.trial->ok()) return {};
+  const int there = side_.first ? kOut : kIn;
+  MemoryPoint point{
+      .bytes = size, .there_GBps = seen_[there].GBps, .back_GBps = seen_[1 - there].GBps};
+  do_both(half, std::min(plan.counts[kOut], plan.counts[kIn]), plan.bytes, 2 * plan.seconds);
+  COLL_TRY(finish_step(half, plan.bytes, 4 * plan.seconds));
+  if (!half.trial->ok()) return {};
+  point.both_GBps = seen_[there].GBps + seen_[1 - there].GBps;
+  half.trial->curve.push_back(point);
   return {};
+}
+
+Status MemoryTest::curve(Half& half) {
+  for (const uint64_t size : sizes_.steps) {
+    const PointPlan plan = plan_point(half, size, side_.seconds);
+    if (plan.seconds > kMostPointSeconds) return {};
+    COLL_TRY(add_point(half, size, plan));
+    if (!half.trial->ok()) return {};
+  }
+  const uint64_t large =
+      large_size(sizes_.largest, kPaceMessages * areas_.message_bytes(),
+                 std::min(flow(half, kOut).GBps, flow(half, kIn).GBps),
+                 std::min(sizes_.large_s / double(halves_.size()), kMostPointSeconds));
+  return large == 0 ? Status() : add_point(half, large, plan_point(half, large, 0));
 }
 
 Status MemoryTest::measure(Half& half) {
@@ -388,7 +420,7 @@ Result<MemoryArea*> MemoryAreas::of(int gpu, bool sends) {
   return area.get();
 }
 
-Status try_memories(const RailSide& side, MemoryAreas& areas, const std::vector<uint64_t>& sizes,
+Status try_memories(const RailSide& side, MemoryAreas& areas, const MemorySizes& sizes,
                     std::vector<MemoryTrial>& trials) {
   return MemoryTest(side, areas, sizes, trials).run();
 }

@@ -33,9 +33,9 @@ class MemoryAreas {
   std::map<std::pair<int, bool>, std::unique_ptr<MemoryArea>> made_;
 };
 
-// `sizes`: of the curve; those above a message go in several. Their results are in `trials`, alike
-// on both ends. Errors are the peer's or the meeting's: then nothing more can be tried.
-Status try_memories(const RailSide& side, MemoryAreas& areas, const std::vector<uint64_t>& sizes,
+// The results are in `trials`, alike on both ends. Errors are the peer's or the meeting's: then
+// nothing more can be tried.
+Status try_memories(const RailSide& side, MemoryAreas& areas, const MemorySizes& sizes,
                     std::vector<MemoryTrial>& trials);
 
 }  // namespace collctl::runtime

@@ -73,6 +73,13 @@ std::vector<MemoryTrial> plan_trials(const RailHost& from, const RailHost& to,
   return plan;
 }
 
+uint64_t large_size(uint64_t largest, uint64_t least, double GBps, double seconds) {
+  constexpr double kTimes = 3;
+  for (uint64_t size = largest; size > least; size /= kCurveStep)
+    if (kTimes * double(size) <= GBps * 1e9 * seconds) return size;
+  return 0;
+}
+
 namespace {
 
 // The rounds of a tournament from one on, as far as each of these meets its partners.

@@ -105,11 +105,12 @@ Table curve_rows(const RailsReport& report) {
   Table table{.columns = {{.title = "memory", .left = true},
                           {.title = "size"},
                           {.title = "there"},
-                          {.title = "back"}}};
+                          {.title = "back"},
+                          {.title = "both"}}};
   for (const MemoryTrial& trial : report.trials)
     for (const runtime::MemoryPoint& point : trial.curve)
       table.add({trial_text(report, trial), human_bytes(point.bytes), figure(point.there_GBps),
-                 figure(point.back_GBps)});
+                 figure(point.back_GBps), figure(point.both_GBps)});
   return table;
 }
 

@@ -13,7 +13,6 @@ namespace collctl::cmd {
 namespace {
 
 constexpr size_t kMostCurveSizes = 64;
-constexpr uint64_t kCurveStep = 8;
 
 constexpr const char* kEndWords[] = {"ok",        "unlike", "gid",    "no-route",
                                      "no-answer", "mtu",    "failed", "wrong-data"};
@@ -210,7 +209,7 @@ Status run_rails(const TaskContext& context) {
   };
   options.memory = spec.memory;
   options.every_nic = spec.every_nic;
-  options.sizes = spec.sizes();
+  options.sizes = {.steps = spec.sizes(), .largest = kMostCurveBytes, .large_s = spec.large_s};
   options.memory_again = [&spec](const runtime::RailMatrix& matrix) {
     return gpus_in_doubt(report_of(matrix, spec), spec.below);
   };
@@ -242,12 +241,14 @@ static void fields(Record& io, RailsSpec& spec) {
   io.field("every_nic", spec.every_nic);
   io.field("min_bytes", spec.min_bytes, 0, kMostCurveBytes);
   io.field("max_bytes", spec.max_bytes, 0, kMostCurveBytes);
+  io.field("large_s", spec.large_s, 0, 3600);
 }
 
 std::vector<uint64_t> RailsSpec::sizes() const {
   std::vector<uint64_t> list;
   if (max_bytes == 0) return list;
-  for (uint64_t size = std::max<uint64_t>(min_bytes, 1); size < max_bytes; size *= kCurveStep)
+  for (uint64_t size = std::max<uint64_t>(min_bytes, 1); size < max_bytes;
+       size *= runtime::kCurveStep)
     list.push_back(size);
   list.push_back(max_bytes);
   return list;

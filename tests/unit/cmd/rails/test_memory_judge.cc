@@ -336,7 +336,7 @@ TEST_CASE("GPU memory that was asked for and is not there was not tested", "[rai
 TEST_CASE("results with GPU memory travel whole, and only what is possible is read", "[rails]") {
   RailsReport report = Cluster{.hosts = 2}.report(at_wire);
   report.sizes = {8, 64};
-  report.trials.back().curve = {{8, 0.5, 0.25}, {64, 1, 2}};
+  report.trials.back().curve = {{8, 0.5, 0.25, 0.7}, {64, 1, 2}};
   report.hosts[0].gpus.facts.push_back({"mlx5_0", "x8 of x16", "reseat it"});
   JsonWriter json(JsonWriter::Numbers::exact);
   json.begin_object();
@@ -349,6 +349,7 @@ TEST_CASE("results with GPU memory travel whole, and only what is possible is re
   CHECK(back->hosts[0].gpus == report.hosts[0].gpus);
   REQUIRE(back->trials.size() == report.trials.size());
   CHECK(back->trials.back().curve.size() == 2);
+  CHECK(back->trials.back().curve[0].both_GBps == 0.7);
   CHECK(back->trials.back().curve[1].back_GBps == 2);
   CHECK(back->trials.back().there.out.how == "DMA-BUF");
   CHECK(judge_memories(*back, 0.7).tried == judge_memories(report, 0.7).tried);
@@ -357,6 +358,16 @@ TEST_CASE("results with GPU memory travel whole, and only what is possible is re
   wrong.begin_object();
   write_rails(wrong, report);
   CHECK(!read_rails(wrong.end_object().take()));
+}
+
+TEST_CASE("a large size is the largest that the time allows there, back and both ways", "[rails]") {
+  constexpr uint64_t kMost = uint64_t{1} << 30, kLeast = 8 << 20;
+  CHECK(runtime::large_size(kMost, kLeast, 48, 0.07) == kMost);
+  CHECK(runtime::large_size(kMost, kLeast, 48, 0.06) == kMost / 8);
+  CHECK(runtime::large_size(kMost, kLeast, 1, 0.06) == 16 << 20);
+  CHECK(runtime::large_size(kMost, kLeast, 0.1, 0.06) == 0);
+  CHECK(runtime::large_size(kMost, kLeast, 48, 0) == 0);
+  CHECK(runtime::large_size(0, kLeast, 48, 1) == 0);
 }
 
 TEST_CASE("each host with GPUs meets two others, whatever the number of hosts", "[rails]") {

@@ -98,8 +98,7 @@ struct Two {
     }
   }
 
-  Status try_on(int self, Wire& wire, const std::vector<uint64_t>& sizes,
-                std::vector<MemoryTrial>& trials) {
+  Status try_on(int self, Wire& wire, const MemorySizes& sizes, std::vector<MemoryTrial>& trials) {
     Meeting meeting(wire, self);
     RailSide side;
     side.meeting = &meeting;
@@ -120,7 +119,7 @@ struct Two {
   }
 
   // Both ends' results are one.
-  std::vector<MemoryTrial> measured(const std::vector<uint64_t>& sizes) {
+  std::vector<MemoryTrial> measured(const MemorySizes& sizes) {
     Wire wire;
     std::vector<MemoryTrial> trials[2];
     Status done[2];
@@ -148,7 +147,8 @@ TEST_CASE("GPU memory over sockets goes through pinned memory, both ways and at 
           "[rails]") {
   {
     Two two(2);
-    const std::vector<MemoryTrial> trials = two.measured({8, 4096, 4 * kBytes});
+    const std::vector<MemoryTrial> trials =
+        two.measured({.steps = {8, 4096, 4 * kBytes}, .largest = 16 * kBytes, .large_s = 1e9});
     // Host memory, two GPUs of each host beside the other's host memory, two beside two.
     REQUIRE(trials.size() == 7);
     CHECK(trials[0].of_hosts());
@@ -158,7 +158,11 @@ TEST_CASE("GPU memory over sockets goes through pinned memory, both ways and at 
       for (const double figure : {trial.there.GBps, trial.back.GBps, trial.there.both_GBps,
                                   trial.back.both_GBps, trial.latency_us})
         CHECK(figure > 0);
-      CHECK(trial.curve.size() == 3);
+      REQUIRE(trial.curve.size() == 4);
+      CHECK(trial.curve[3].bytes == 16 * kBytes);
+      for (const MemoryPoint& point : trial.curve)
+        for (const double figure : {point.there_GBps, point.back_GBps, point.both_GBps})
+          CHECK(figure > 0);
       const auto way = [](int gpu) {
         return gpu == kHostMemory ? MemoryWay::host : MemoryWay::staged;
       };

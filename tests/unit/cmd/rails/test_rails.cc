@@ -474,7 +474,7 @@ TEST_CASE("rails: docs/json.md knows every key of the report") {
   trial.from_gpu = 0;
   trial.there.end = trial.back.end = RailEnd::ok;
   trial.there.GBps = trial.back.GBps = 40;
-  trial.curve = {{8, 0.1, 0.1}};
+  trial.curve = {{8, 0.1, 0.1, 0.15}};
   const auto keys = testing::documented("collctl.rails/1");
   REQUIRE(keys.size() > 30);
   std::set<std::string> seen;
