@@ -77,6 +77,7 @@ struct CheckOptions {
   double burn_s = 0;                 // of the suite burn; 0: it is not run
   bool with_nccl = false;            // the suite nccl is run
   SizeRange sizes;                   // of collectives
+  std::optional<SizeRange> given;    // by -b or -e: of GPU memory over the network as well
   bool plateau = true;               // and then one size for the line rate
 };
 
@@ -125,8 +126,8 @@ struct Suite {
   int least_hosts;      // that it needs
   const char* summary;  // the things it looks at
   const char* needs;    // on the hosts
-  // Seconds that it is likely to take for so many hosts.
-  double (*cost_s)(int hosts, CheckLevel level);
+  // Seconds that it is likely to take for so many hosts, with what was asked for.
+  double (*cost_s)(int hosts, const CheckOptions& options);
   // Plans in the tally, then adds findings, named "SUITE/CHECK". Error: it could not be run at all;
   // what is wrong with a host is a finding.
   Status (*run)(CheckRun& run);
@@ -138,8 +139,6 @@ std::span<const Suite> suites();
 bool is_asked(const Suite& suite, const CheckOptions& options);
 // Why it is not run on so many hosts, whatever they are like; empty: it is.
 std::string why_not_run(const Suite& suite, int hosts, const CheckOptions& options);
-// Seconds that it is likely to take, with what was asked for.
-double likely_s(const Suite& suite, int hosts, const CheckOptions& options);
 
 Status check_doctor(CheckRun& run);
 Status check_inventory(CheckRun& run);
@@ -153,9 +152,15 @@ std::vector<Finding> port_findings(const RailsReport& report, const Floors& floo
 Status check_gpu_net(CheckRun& run);
 Status tally_gpu_paths(const std::vector<Host>& hosts, const RailsReport& report, bool every_nic,
                        Tally& tally);
-// `rails` between these hosts, as the suites have it. Errors: that ended the job.
+// The slowest path of GPU memory at each size that was asked for, one way and both ways: "large" at
+// the largest. Not tested: paths without a large size, where the level has one; why. Pure.
+std::vector<Finding> size_findings(const RailsReport& report, const CheckOptions& options,
+                                   const std::string& why);
+// `rails` as the suites have it. Pure.
+RailsSpec rails_spec(const CheckOptions& options, runtime::MemoryChoice memory);
+// It, between these hosts. Errors: that ended the job.
 Result<RailsReport> measure_rails(const CheckRun& run, const std::vector<Host>& hosts,
-                                  runtime::MemoryChoice memory);
+                                  RailsSpec spec);
 Status check_cluster(CheckRun& run);
 Status check_burn(CheckRun& run);
 Status check_traffic(CheckRun& run);

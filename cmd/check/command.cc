@@ -186,7 +186,7 @@ CheckReport run_suites(CheckRun& run, Progress& progress) {
     double later = 0;
     for (const Suite& other : suites())
       if (&other > &suite && is_asked(other, run.options))
-        later += likely_s(other, int(run.fit().size()), run.options);
+        later += other.cost_s(int(run.fit().size()), run.options);
     return Deadline::after_seconds(run.options.budget_s - elapsed() - later);
   };
   // A `before` that fails is no error here, but for a signal: its suite says so itself.
@@ -202,7 +202,7 @@ CheckReport run_suites(CheckRun& run, Progress& progress) {
     SuiteResult result{.suite = &suite, .end = SuiteEnd::not_asked, .seconds = 0, .why = {}};
     // One that looks at what the others did to the hosts asks those, too, that have failed since.
     const int fit = int(suite.before != nullptr ? run.hosts.size() : run.fit().size());
-    const double cost = likely_s(suite, fit, run.options);
+    const double cost = suite.cost_s(fit, run.options);
     run.progress = [&](const std::string& what) {
       progress.text(format("check: {}, {}, {:.0f} s", suite.name, what, elapsed()));
     };
@@ -341,6 +341,7 @@ Result<int> checked(const ParsedLine& line, Console& console) {
   COLL_TRY(fill(line, run.options));
   run.options.sizes = level_sizes(run.options.level);
   COLL_TRY(interpret_sizes(line, run.options.sizes));
+  if (line.has("min-bytes") || line.has("max-bytes")) run.options.given = run.options.sizes;
   run.options.plateau = !line.has("max-bytes");
   if (!run.options.plateau) end_at_most(run.options.sizes);
   run.options.below = line.number("below", 0.7);

@@ -33,6 +33,8 @@ constexpr FigureRow kFigures[] = {
     {"gpus/latency", "slowest loads between GPUs", "what is usual of alike pairs"},
     {"gpu-net/sends", "slowest GPU memory to the network", "what is usual of alike paths"},
     {"gpu-net/receives", "slowest GPU memory from the network", "what is usual of alike paths"},
+    {"gpu-net/large", "slowest GPU memory at its largest size", "nothing", true},
+    {"gpu-net/large both ways", "and both ways at once, their sum", "nothing", true},
     {"node/allreduce", "all-reduce inside a host", "the median of alike hosts", true},
     {"traffic/moe-dispatch", "tokens to experts over all hosts", "nothing", true},
     {"traffic/moe-dispatch of 1 token", "a token to experts", "nothing"},

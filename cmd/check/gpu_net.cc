@@ -6,6 +6,8 @@
 #include "cmd/check/check.h"
 #include "cmd/job/device_choice.h"
 #include "cmd/rails/memory_judge.h"
+#include "cmd/rails/memory_looks.h"
+#include "cmd/text/sizes.h"
 
 namespace collctl::cmd {
 
@@ -38,13 +40,76 @@ Status tally_gpu_paths(const std::vector<Host>& hosts, const RailsReport& report
   return {};
 }
 
+std::vector<Finding> size_findings(const RailsReport& report, const CheckOptions& options,
+                                   const std::string& why) {
+  const RailsSpec spec = rails_spec(options, runtime::MemoryChoice::gpu);
+  const size_t steps = spec.sizes().size(), sizes = steps + (spec.large_s > 0 ? 1 : 0);
+  const MemoryLooks looks(report, options.below);
+  std::vector<Finding> found;
+  for (size_t size = 0; size < sizes; ++size) {
+    Finding alone, both;
+    uint64_t least_bytes = ~uint64_t{0}, most_bytes = 0;
+    double alone_GBps = 0, both_GBps = 0;
+    for (const Looked& one : looks.all()) {
+      const runtime::MemoryTrial& trial = report.trials[one.at.trial];
+      if (!one.last || !one.counts || trial.of_hosts() || !trial.ok()) continue;
+      ++alone.of;
+      if (trial.curve.size() <= size) continue;
+      ++alone.n;
+      const runtime::MemoryPoint& point = trial.curve[size];
+      least_bytes = std::min(least_bytes, point.bytes);
+      most_bytes = std::max(most_bytes, point.bytes);
+      const auto keep = [&](Finding& slowest, double& GBps, double value) {
+        if (GBps > 0 && value >= GBps) return;
+        GBps = value;
+        slowest.at = looks.path_of(one);
+      };
+      keep(alone, alone_GBps, one.at.back ? point.back_GBps : point.there_GBps);
+      keep(both, both_GBps, point.both_GBps);
+    }
+    const bool large = size == steps;
+    if (large && alone.n < alone.of) {
+      Finding& without = found.emplace_back(Finding{.name = "sizes"});
+      without.leave_out(format("{} of {} paths of GPU memory have no large size: {}",
+                               alone.of - alone.n, alone.of, why));
+    }
+    if (alone.n == 0) continue;
+    alone.name = size + 1 == sizes ? "large" : "size " + human_bytes(most_bytes);
+    alone.measured = format("{:.4g}", alone_GBps);
+    alone.unit = "GB/s";
+    alone.basis = least_bytes == most_bytes
+                      ? format("at {}", human_bytes(most_bytes))
+                      : format("at {} to {}", human_bytes(least_bytes), human_bytes(most_bytes));
+    both.name = alone.name + " both ways";
+    both.measured = format("{:.4g}", both_GBps);
+    both.unit = alone.unit;
+    both.basis = alone.basis;
+    both.n = alone.n;
+    both.of = alone.of;
+    found.push_back(std::move(alone));
+    found.push_back(std::move(both));
+  }
+  if (options.given && options.given->max_bytes > spec.max_bytes) {
+    Finding& most = found.emplace_back(Finding{.name = "sizes", .status = FindingStatus::warn});
+    most.message = format("GPU memory was sent at sizes of up to {}, which is the most, and not {}",
+                          human_bytes(spec.max_bytes), human_bytes(options.given->max_bytes));
+  }
+  return found;
+}
+
 Status check_gpu_net(CheckRun& run) {
   if (interpret_device(run.line) == DeviceRequest::cpu) {
     run.nothing_there = "--device cpu";
     return {};
   }
   const std::vector<Host> hosts = run.fit();
-  COLL_ASSIGN(const RailsReport report, measure_rails(run, hosts, runtime::MemoryChoice::gpu));
+  RailsSpec spec = rails_spec(run.options, runtime::MemoryChoice::gpu);
+  // At most half of what --budget leaves, which is less where later suites need it.
+  if (run.until)
+    spec.large_s = std::clamp(double(run.until->remaining_ns()) / 2e9, 0.0, spec.large_s);
+  const std::string why =
+      format("the {:.0f} s for them are too few{}", spec.large_s, run.until ? " (--budget)" : "");
+  COLL_ASSIGN(const RailsReport report, measure_rails(run, hosts, std::move(spec)));
   const auto has_none = [](const RailsHost& host) {
     return host.gpus.list.empty() && host.gpus.why_none.empty();
   };
@@ -80,6 +145,7 @@ Status check_gpu_net(CheckRun& run) {
       add(finding);
   for (const size_t path : found.unexplained) add(found.checks[path]);
   for (Finding& finding : found.worst) add(std::move(finding));
+  for (Finding& finding : size_findings(report, run.options, why)) add(std::move(finding));
   run.culprits.insert(run.culprits.end(), found.culprits.begin(), found.culprits.end());
   Finding all{.name = "paths"};
   all.n = found.good;

@@ -12,25 +12,37 @@ namespace {
 
 constexpr int kSparseFrom = 64;  // hosts: fewer measure every pair, these some of each host
 constexpr double kSeconds = 0.02, kFullSeconds = 0.1;  // of streaming on a path
+constexpr double kLargeSeconds = 60;                   // of large sizes of GPU memory, of all paths
 
 }  // namespace
 
-Result<RailsReport> measure_rails(const CheckRun& run, const std::vector<Host>& hosts,
-                                  runtime::MemoryChoice memory) {
+RailsSpec rails_spec(const CheckOptions& options, runtime::MemoryChoice memory) {
+  const bool full = options.level == CheckLevel::full;
   RailsSpec spec;
-  spec.seconds = run.options.level == CheckLevel::full ? kFullSeconds : kSeconds;
+  spec.seconds = full ? kFullSeconds : kSeconds;
   spec.sparse_from = kSparseFrom;
-  spec.below = run.options.below;
+  spec.below = options.below;
   spec.memory = memory;
-  spec.every_nic = run.options.level == CheckLevel::full;
+  spec.every_nic = full;
+  if (memory == runtime::MemoryChoice::host) return spec;
+  if (options.given) {
+    spec.max_bytes = std::min(options.given->max_bytes, kMostCurveBytes);
+    spec.min_bytes = std::min(options.given->min_bytes, spec.max_bytes);
+  }
+  if (full && options.plateau) spec.large_s = kLargeSeconds;
+  return spec;
+}
+
+Result<RailsReport> measure_rails(const CheckRun& run, const std::vector<Host>& hosts,
+                                  RailsSpec spec) {
+  const bool of_hosts = spec.memory == runtime::MemoryChoice::host;
   if (run.line.has("net")) spec.net = run.line.text("net");
   TaskSpec task{.task = &kRailsTask, .settings = {}, .options = spec.to_json()};
   task.settings.device_request = DeviceRequest::cpu;
   LaunchOptions launch = run.launch_of(hosts);
   launch.per_host = 1;
-  LastRecord sink([&](const std::string& what) {
-    run.progress(memory == runtime::MemoryChoice::host ? "all pairs, " + what : what);
-  });
+  LastRecord sink(
+      [&](const std::string& what) { run.progress(of_hosts ? "all pairs, " + what : what); });
   const JobOutcome outcome = run_task_job(launch, task, sink);
   if (outcome.error) return *outcome.error;
   if (sink.text.empty()) return Error(ErrorCode::defect, "no rank reported anything");
@@ -103,7 +115,8 @@ std::vector<Finding> port_findings(const RailsReport& report, const Floors& floo
 
 Status check_pairs(CheckRun& run) {
   const std::vector<Host> hosts = run.fit();
-  COLL_ASSIGN(const RailsReport report, measure_rails(run, hosts, runtime::MemoryChoice::host));
+  COLL_ASSIGN(const RailsReport report,
+              measure_rails(run, hosts, rails_spec(run.options, runtime::MemoryChoice::host)));
   COLL_TRY(tally_paths(hosts, report, run.tally));
   const RailsFindings found = judge_rails(report, run.options.below);
   add_paths(run.paths, rails_paths(report, found));

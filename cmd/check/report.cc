@@ -317,7 +317,7 @@ std::string suites_text(int hosts, const CheckOptions& options) {
     const bool runs = why_not_run(suite, hosts, options).empty();
     const bool named = options.only.empty() || options.only.contains(suite.name);
     if (!runs && (!named || options.skip.contains(suite.name))) continue;
-    const double cost = likely_s(suite, hosts, options);
+    const double cost = suite.cost_s(hosts, options);
     all += runs ? cost : 0;
     text += format("  {:<10} {:>7}  {}\n  {:<10} {:>7}  needs {}{}\n", suite.name,
                    runs ? format("{:.0f} s", cost) : "-", suite.summary, "", "", suite.needs,

@@ -1,5 +1,6 @@
 // THE table of suites, in the order in which they run, and those that ask hosts and start no ranks.
 #include <algorithm>
+#include <array>
 
 #include "base/format.h"
 #include "cmd/check/check.h"
@@ -16,52 +17,52 @@ namespace {
 constexpr double kAskSeconds =
     1.5;  // connecting, staging and asking up to --fanout hosts at the same time
 
-double asking(int hosts, CheckLevel) {
+double by_level(const CheckOptions& options, const std::array<double, 3>& seconds) {
+  return seconds[size_t(options.level)];
+}
+double asking(int hosts, const CheckOptions&) {
   return kAskSeconds + 0.03 * hosts;
 }
 // Jobs of one host, sixteen at a time.
-double node_seconds(int hosts, CheckLevel level) {
-  const double each = level == CheckLevel::quick ? 5 : level == CheckLevel::standard ? 35 : 110;
+double node_seconds(int hosts, const CheckOptions& options) {
+  const double each = by_level(options, {5, 35, 110});
   const int turns = (hosts + 15) / 16;
   return each * turns;
 }
 // Likewise; of eight GPUs, with what is measured again. A host without any says so at once.
-double gpu_seconds(int hosts, CheckLevel level) {
+double gpu_seconds(int hosts, const CheckOptions& options) {
   const int turns = (hosts + 15) / 16;
-  return (level == CheckLevel::full ? 25 : 10) * turns;
+  return by_level(options, {10, 10, 25}) * turns;
 }
 // Rounds of a tournament, of many hosts of a design whose rounds grow with the logarithm; and some
 // more for suspects.
-double pair_seconds(int hosts, CheckLevel level) {
+double pair_seconds(int hosts, const CheckOptions& options) {
   const auto rounds = double(pair_rounds(hosts).size());
-  return kAskSeconds + (rounds + 4) * (level == CheckLevel::full ? 1.0 : 0.3) + 0.02 * hosts;
+  return kAskSeconds + (rounds + 4) * by_level(options, {0.3, 0.3, 1}) + 0.02 * hosts;
 }
-// For eight GPUs with a NIC each, beside two hosts, and some more for suspects.
-double gpu_net_seconds(int hosts, CheckLevel level) {
-  return kAskSeconds + (level == CheckLevel::full ? 90 : 20) + 0.05 * hosts;
+// For eight GPUs with a NIC each, beside two hosts, and some more for suspects; as long again for
+// each size that was asked for.
+double gpu_net_seconds(int hosts, const CheckOptions& options) {
+  const RailsSpec spec = rails_spec(options, runtime::MemoryChoice::gpu);
+  return kAskSeconds + by_level(options, {20, 20, 90}) * double(1 + spec.sizes().size()) +
+         spec.large_s + 0.05 * hosts;
 }
-double cluster_seconds(int hosts, CheckLevel level) {
-  return kAskSeconds + 0.1 * hosts +
-         (level == CheckLevel::quick      ? 6
-          : level == CheckLevel::standard ? 35
-                                          : 140);
+double cluster_seconds(int hosts, const CheckOptions& options) {
+  return kAskSeconds + 0.1 * hosts + by_level(options, {6, 35, 140});
 }
 
 // Beside what is asked for: starting, and a collective.
-double burn_seconds(int hosts, CheckLevel) {
-  return 20 * burn_turns(hosts);
+double burn_seconds(int hosts, const CheckOptions& options) {
+  return (20 + options.burn_s) * burn_turns(hosts);
 }
 // Rows of the same sizes at every level.
-double traffic_seconds(int hosts, CheckLevel) {
+double traffic_seconds(int hosts, const CheckOptions&) {
   return kAskSeconds + 0.5 * hosts + 20;
 }
 
 // Two starts of each collective with those of NCCL, and what is measured again.
-double nccl_seconds(int hosts, CheckLevel level) {
-  return 2 * kAskSeconds + 0.2 * hosts +
-         (level == CheckLevel::quick      ? 30
-          : level == CheckLevel::standard ? 110
-                                          : 240);
+double nccl_seconds(int hosts, const CheckOptions& options) {
+  return 2 * kAskSeconds + 0.2 * hosts + by_level(options, {30, 110, 240});
 }
 
 constexpr Suite kSuites[] = {
@@ -82,9 +83,8 @@ constexpr Suite kSuites[] = {
     {"pairs", CheckLevel::quick, 2, "every NIC to every NIC; who is at fault where paths are bad",
      "a network between the hosts", pair_seconds, check_pairs, true},
     {"gpu-net", CheckLevel::standard, 2,
-     "memory of every GPU over the NICs near it (full: every NIC), beside host memory over the "
-     "same "
-     "NICs; who is at fault",
+     "memory of every GPU over the NICs near it (full: every NIC, and a large size), beside host "
+     "memory over the same NICs; who is at fault",
      "a GPU on a host and a network, else it is left out", gpu_net_seconds, check_gpu_net, true},
     {"cluster", CheckLevel::quick, 2, "collectives over all fit hosts with every element checked",
      "ranks on the hosts", cluster_seconds, check_cluster, true},
@@ -139,11 +139,6 @@ std::string why_not_run(const Suite& suite, int hosts, const CheckOptions& optio
         return other.loads && is_asked(other, options) && hosts >= other.least_hosts;
       });
   return follows ? "" : "no suite that loads the hosts was asked for";
-}
-
-double likely_s(const Suite& suite, int hosts, const CheckOptions& options) {
-  const double burn = suite.run == check_burn ? options.burn_s * burn_turns(hosts) : 0;
-  return suite.cost_s(hosts, options.level) + burn;
 }
 
 std::vector<Host> CheckRun::fit() const {
@@ -270,7 +265,9 @@ void add_check_options(std::vector<Option>& t) {
       "how much is measured: quick, standard or full",
       "quick: two collectives of up to 1 MiB. standard: all of up to 4 MiB. full: up to 16 MiB, "
       "and every path between NICs for longer. Each has one size more, for the line rate.");
-  add("b,min-bytes", size("8", 1), to<&SizeRange::min_bytes>, "smallest size of collectives");
+  add("b,min-bytes", size("8", 1), to<&SizeRange::min_bytes>, "smallest size of collectives",
+      "Given, it and --max-bytes are sizes of GPU memory over the network as well (gpu-net), in "
+      "steps of 8, up to 1G.");
   add("e,max-bytes", size("chosen by level", 1), to<&SizeRange::max_bytes>,
       "largest size, in place of one at the line rate");
   add("only", repeatable(some_of("SUITES", names)),

@@ -217,8 +217,8 @@ TEST_CASE("burn: the report keeps curves short, and draws them", "[check]") {
 
 TEST_CASE("burn: what it is likely to take is what was asked for, and more", "[check]") {
   for (const Suite& suite : suites()) {
-    const double none = likely_s(suite, 4, {});
-    const double asked = likely_s(suite, 4, {.burn_s = 360});
+    const double none = suite.cost_s(4, {});
+    const double asked = suite.cost_s(4, {.burn_s = 360});
     CHECK(asked - none == (suite.run == check_burn ? 360 : 0));
   }
   CHECK(burn_turns(1) == 1);

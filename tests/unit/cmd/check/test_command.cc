@@ -55,6 +55,12 @@ TEST_CASE("--list has what --only and --skip leave, and sums what would run", "[
   CHECK(listed(of + "--only node,pairs -H a,b") == "node pairs | | about 8 s");
   CHECK(listed(of + "--only pairs") == "| pairs | about 0 s");  // it needs two hosts
   CHECK(listed(of + "--only gpus") == "gpus | | about 10 s");   // of a higher level
+  // GPU memory over the network has the sizes that were asked for, and at the full level a large
+  // one.
+  CHECK(listed("--only gpu-net -H a,b") == "gpu-net | | about 22 s");
+  CHECK(listed("--only gpu-net -H a,b -b 8 -e 64") == "gpu-net | | about 62 s");
+  CHECK(listed("--level full --only gpu-net -H a,b") == "gpu-net | | about 152 s");
+  CHECK(listed("--level full --only gpu-net -H a,b -e 64") == "gpu-net | | about 272 s");
   CHECK(listed(of + "--skip doctor,inventory,gpus,pairs,gpu-net,cluster,traffic,nccl,burn") ==
         "node counters | | about 7 s");
   CHECK(listed(of + "--skip node,gpus,pairs,gpu-net,cluster,traffic,nccl,burn") ==

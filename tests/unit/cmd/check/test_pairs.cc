@@ -78,4 +78,85 @@ TEST_CASE("GPU memory that was not measured over a NIC near it is no pass", "[ch
   CHECK(!tally_gpu_paths(hosts, report, false, every));
 }
 
+TEST_CASE("gpu-net has the sizes that were asked for, and a large one at the full level",
+          "[check]") {
+  constexpr uint64_t kGiB = uint64_t{1} << 30;
+  CheckOptions options;
+  const auto spec = [&] { return rails_spec(options, runtime::MemoryChoice::gpu); };
+  CHECK(spec().sizes().empty());
+  CHECK(spec().large_s == 0);
+  options.level = CheckLevel::full;
+  CHECK(spec().sizes().empty());
+  CHECK(spec().large_s == 60);
+  options.given = SizeRange{.min_bytes = 8, .max_bytes = 64};
+  CHECK(spec().sizes() == std::vector<uint64_t>{8, 64});
+  CHECK(spec().large_s == 60);  // -b alone
+  options.plateau = false;
+  options.given->max_bytes = 8 * kGiB;
+  CHECK(spec().sizes().back() == kGiB);
+  CHECK(spec().large_s == 0);
+  options.given->min_bytes = 4 * kGiB;
+  CHECK(spec().sizes() == std::vector{kGiB});
+  const RailsSpec hosts = rails_spec(options, runtime::MemoryChoice::host);
+  CHECK(hosts.sizes().empty());
+  const auto back = RailsSpec::from_json(
+      rails_spec({.level = CheckLevel::full}, runtime::MemoryChoice::gpu).to_json());
+  REQUIRE(back);
+  CHECK(back->large_s == 60);
+}
+
+TEST_CASE("gpu-net tells the slowest path at each size, and what has no large one", "[check]") {
+  RailsReport report;
+  for (const char* name : {"a", "b"}) {
+    RailsHost& host = report.hosts.emplace_back();
+    host.host = {HostId{int(report.hosts.size()) - 1}, name};
+    host.nics = {{.name = "mlx5_0:1", .link = "InfiniBand"}};
+    for (int gpu = 0; gpu < 3; ++gpu)
+      host.gpus.list.push_back({.ordinal = gpu, .bus_id = "", .model = "H200", .nics = {{}}});
+  }
+  const auto add = [&](int gpu, std::vector<runtime::MemoryPoint> curve) {
+    runtime::MemoryTrial& trial = report.trials.emplace_back();
+    trial.to = 1;
+    trial.from_gpu = gpu;
+    trial.there.end = trial.back.end = RailEnd::ok;
+    trial.there.GBps = trial.back.GBps = 40;
+    trial.curve = std::move(curve);
+  };
+  add(0, {{1 << 30, 40, 44, 70}});
+  add(1, {{1 << 27, 21, 20, 30}});
+  CheckOptions options{.level = CheckLevel::full};
+  auto found = size_findings(report, options, "no time");
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].name == "large");
+  CHECK(found[0].measured == "20");
+  CHECK(found[0].basis == "at 128 MiB to 1 GiB");
+  CHECK(found[0].at.device == "mlx5_0:1");  // what it gets
+  CHECK(found[0].at.peer_device == "GPU 1");
+  CHECK(found[0].n == 4);
+  CHECK(found[0].of == 4);
+  CHECK(found[1].name == "large both ways");
+  CHECK(found[1].measured == "30");
+  add(2, {});
+  found = size_findings(report, options, "no time");
+  REQUIRE(found.size() == 3);
+  CHECK(found[0].code == ErrorCode::incomplete);
+  CHECK(found[0].message == "2 of 6 paths of GPU memory have no large size: no time");
+  // Measured again: the last counts.
+  add(2, {{1 << 30, 41, 41, 70}});
+  CHECK(size_findings(report, options, "").size() == 2);
+  // Sizes that were asked for, the last of which is the largest.
+  for (runtime::MemoryTrial& trial : report.trials) trial.curve = {{8, 1, 1, 2}, {64, 5, 6, 7}};
+  options.plateau = false;
+  options.given = SizeRange{.min_bytes = 8, .max_bytes = 64};
+  found = size_findings(report, options, "");
+  REQUIRE(found.size() == 4);
+  CHECK(found[0].measured == "1");
+  CHECK(found[1].measured == "2");
+  CHECK(found[2].name == "large");
+  CHECK(found[2].measured == "5");
+  options.given->max_bytes = uint64_t{1} << 33;
+  found = size_findings(report, options, "");
+  CHECK(found.back().status == FindingStatus::warn);
+}
+
 }  // namespace pairs_tests

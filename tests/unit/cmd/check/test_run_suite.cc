@@ -42,7 +42,7 @@ Status fake(CheckRun& run) {
   return {};
 }
 constexpr Suite kFake{
-    "fake", CheckLevel::quick, 1, "", "", [](int, CheckLevel) { return 0.0; }, fake, true};
+    "fake", CheckLevel::quick, 1, "", "", [](int, const CheckOptions&) { return 0.0; }, fake, true};
 
 struct Done {
   SuiteResult result;
