@@ -66,7 +66,9 @@ Result<std::string> burn_record(const TaskContext& context) {
   BurnReport report{.host = base::host_name(), .seconds = spec.seconds, .devices = {}};
   const bool on_gpus = !spec.cores && (!base::nvidia_gpus_here().empty() ||
                                        context.spec.settings.launcher != nullptr);
-  COLL_ASSIGN(report.devices, on_gpus ? burn_gpus_and_cores(run) : burn_cores(run));
+  COLL_ASSIGN(report.devices, !spec.part.what.empty() ? burn_gpus(run)
+                              : on_gpus               ? burn_gpus_and_cores(run)
+                                                      : burn_cores(run));
   watch.look(base::seconds_since(began), true);
   watch.give(report.devices);
   return burn_json(report);
@@ -104,6 +106,15 @@ void add_burn_options(std::vector<Option>& t, uint32_t own) {
       "at most so much memory of each GPU, or of the host (burn-test)")
       .hidden = true;
   add("cores", flag(), to<&BurnSpec::cores>, "the host's cores in place of its GPUs (burn-test)")
+      .hidden = true;
+  add("part", text("TYPE"), to<&BurnSpec::part, &BurnPart::what>,
+      "words of that product of each GPU, in place of load (burn-test)")
+      .hidden = true;
+  add("part-from", integer("WORD", 0, 1e15, "0"), to<&BurnSpec::part, &BurnPart::from>,
+      "the first of them (burn-test)")
+      .hidden = true;
+  add("part-words", integer("N", 1, 1e15), to<&BurnSpec::part, &BurnPart::words>,
+      "how many (burn-test)")
       .hidden = true;
 }
 

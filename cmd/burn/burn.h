@@ -96,6 +96,8 @@ std::string burn_json(const BurnReport& report);
 Result<BurnReport> read_burn(const std::string& json);
 // "bf16 in round 3, row 5, column 9: 0x3f80a000, not 0x3f808000 (bit 13; 1 word in all)"
 std::string wrong_text(const BurnWrong& wrong);
+// Which bits of two words differ: "5, 13".
+std::string bits_text(uint64_t different);
 
 // --- Results of devices of one model beside each other. Pure.
 
@@ -113,10 +115,17 @@ std::string vote_text(const BurnVote& vote, std::span<const BurnDevice* const> d
 
 // --- How it is done.
 
+// Words of one kind of product. A device that is asked for it has its pieces as bands: their
+// hashes, or where the words are few, each itself.
+struct BurnPart {
+  std::string what = {};
+  uint64_t from = 0, words = 0;
+};
 struct BurnSpec {
   double seconds = 60;
   uint64_t most_memory = 0;  // of each device, bytes; 0: what is free
   bool cores = false;        // cores also where there are GPUs, and no GPUs
+  BurnPart part = {};        // of a GPU's product that is computed once, in place of load
 
   std::string to_json() const;
   static Result<BurnSpec> from_json(const std::string& text);
@@ -125,7 +134,7 @@ struct BurnSpec {
 struct BurnFaultSpec {
   std::string what;
   int device = -1;
-  uint64_t round = 2;
+  uint64_t round = 2;  // 0: in each of them, and in the first product
 };
 Result<BurnFaultSpec> parse_burn_fault(const std::string& text, const std::string& host);
 
@@ -139,13 +148,14 @@ struct CoreShare {
 CoreShare share_cores(const std::vector<int>& allowed, const base::Processors& processors,
                       const std::vector<int>& gpu_nodes, size_t most);
 
+inline constexpr uint32_t kBurnRows = 4096, kBurnColumns = 4096;
 struct BurnRun {
   BurnSpec spec;
   BurnFaultSpec fault;
   Deadline until;
   // For products on GPUs, the same for all that are compared; steps at most, and seconds of a kind
   // of product in a round.
-  uint32_t rows = 4096, columns = 4096, most_steps = 2048;
+  uint32_t rows = kBurnRows, columns = kBurnColumns, most_steps = 2048;
   double type_seconds = 0.2;
   const kernels::cuda::Launcher* launcher = nullptr;
   std::function<void(const std::string&)> progress = {};

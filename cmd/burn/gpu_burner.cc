@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "cmd/burn/gpu_burner.h"
 #include "cmd/burn/host_sums.h"
+#include "cmd/burn/place.h"
 #include "kernels/cuda/burn.h"
 #include "kernels/cuda/launch.h"
 #include "transport/device/device.h"
@@ -16,7 +17,6 @@ namespace collctl::cmd {
 
 namespace {
 
-using kernels::cuda::BurnElement;
 using kernels::cuda::BurnFault;
 using kernels::cuda::BurnFill;
 using kernels::cuda::BurnKernels;
@@ -32,7 +32,6 @@ using transport::DevicePointer;
 using transport::DeviceStream;
 using transport::PinnedMemory;
 
-constexpr const char* kBurnNames[kBurnTypes] = {"bf16", "fp8", "fp32", "fp64"};
 constexpr uint32_t kBandRows = 128;
 // Deep enough that a product takes long beside the time of its launch.
 constexpr uint32_t kBurnSteps[kBurnTypes] = {256, 256, 2048, 256};
@@ -55,6 +54,7 @@ class GpuBurner {
   Status burn(DevicePointer device) {
     device_ = std::move(device);
     COLL_TRY(prepare());
+    if (!run_.spec.part.what.empty()) return show(run_.spec.part);
     // At least two rounds, however short the time: the first has nothing to be compared with.
     while (!run_.until.passed() || out_.rounds < 2) COLL_TRY(round());
     return finish();
@@ -103,14 +103,16 @@ class GpuBurner {
     COLL_ASSIGN(faults_, DeviceMemory::make(device_, kFaultBytes, false));
     COLL_ASSIGN(seen_, PinnedMemory::make(device_, 1 << 16));
     static_assert(kFaultBytes <= 1 << 16);
+    const std::string& alone = run_.spec.part.what;
     for (int t = 0; t < kBurnTypes; ++t) {
       const auto type = BurnType(t);
+      if (!alone.empty() && alone != kBurnNames[t]) continue;
       if (type == BurnType::fp8 && !run_.launcher->has_type(kernels::DataType::float8e4m3,
                                                             device_->facts().compute_capability))
         continue;
       COLL_TRY(add(type));
     }
-    return take_memory();
+    return alone.empty() ? take_memory() : Status();
   }
 
   Status add(BurnType type) {
@@ -129,20 +131,49 @@ class GpuBurner {
     COLL_TRY(check(kernels_.inputs(type, kBurnSeed, words(p.a), a, stream_.get()), "burn inputs"));
     COLL_TRY(
         check(kernels_.inputs(type, kBurnSeed + 1, words(p.b), b, stream_.get()), "burn inputs"));
-    COLL_TRY(check(kernels_.multiply(product_of(p), stream_.get()), "burn product"));
+    BurnProduct first = product_of(p);
+    first.flip_word = flip_word(p, true);
+    COLL_TRY(check(kernels_.multiply(first, stream_.get()), "burn product"));
     const uint32_t bands = run_.rows / kBandRows;
-    COLL_ASSIGN(const DeviceMemory hashes,
-                DeviceMemory::make(device_, bands * sizeof(uint64_t), false));
-    auto* const to = reinterpret_cast<uint64_t*>(hashes.data());
-    COLL_TRY(check(kernels_.hash(words(p.c), c / bands, bands, to, stream_.get()), "burn hash"));
-    COLL_TRY(stream_.copy(seen_.data(), to, bands * sizeof(uint64_t)));
-    COLL_TRY(wait());
     BurnWork& work = out_.works.emplace_back();
     work.what = kBurnNames[size_t(type)];
-    work.bands.resize(bands);
-    std::memcpy(work.bands.data(), seen_.data(), bands * sizeof(uint64_t));
+    COLL_TRY(hash(words(p.c), c / bands, bands, work.bands));
     COLL_TRY(compare_with_host(p));
     products_.push_back(std::move(p));
+    return {};
+  }
+
+  Status hash(const uint32_t* from, uint64_t each, uint32_t count, std::vector<uint64_t>& to) {
+    const uint64_t bytes = count * sizeof(uint64_t);
+    COLL_ASSIGN(const DeviceMemory hashes, DeviceMemory::make(device_, bytes, false));
+    auto* const at = reinterpret_cast<uint64_t*>(hashes.data());
+    COLL_TRY(device_->use());
+    COLL_TRY(check(kernels_.hash(from, each, count, at, stream_.get()), "burn hash"));
+    COLL_TRY(stream_.copy(seen_.data(), at, bytes));
+    COLL_TRY(wait());
+    to.resize(count);
+    std::memcpy(to.data(), seen_.data(), bytes);
+    return {};
+  }
+
+  // The pieces of a part of the one product, in place of its bands.
+  Status show(const BurnPart& part) {
+    if (products_.empty())
+      return Error(ErrorCode::unavailable,
+                   format("{}: it has no products in {}", device_->text(), part.what));
+    const Product& p = products_.front();
+    const uint64_t all = kernels::cuda::burn_c_words(p.type, p.shape);
+    if (part.words == 0 || part.words > all || part.from > all - part.words)
+      return Error(ErrorCode::unavailable, format("a product in {} has {} words, not {} from {} on",
+                                                  part.what, all, part.words, part.from));
+    const uint64_t each = piece_words(part.words);
+    const auto pieces = uint32_t(part.words / each);
+    std::vector<uint64_t>& to = out_.works.front().bands;
+    if (each > 1) return hash(words(p.c) + part.from, each, pieces, to);
+    COLL_TRY(stream_.copy(seen_.data(), words(p.c) + part.from, pieces * sizeof(uint32_t)));
+    COLL_TRY(wait());
+    const auto* const got = reinterpret_cast<const uint32_t*>(seen_.data());
+    to.assign(got, got + pieces);
     return {};
   }
 
@@ -186,8 +217,14 @@ class GpuBurner {
   }
 
   bool flips(const char* what) const {
-    return run_.fault.device == ordinal_ && run_.fault.round == out_.rounds &&
-           run_.fault.what == what;
+    return run_.fault.device == ordinal_ && run_.fault.what == what &&
+           (run_.fault.round == out_.rounds || run_.fault.round == 0);
+  }
+  // `first`: the first product of a round.
+  uint64_t flip_word(const Product& p, bool first) const {
+    return (first || run_.fault.round == 0) && flips(kBurnNames[size_t(p.type)])
+               ? kernels::cuda::burn_c(p.type, p.shape, run_.rows / 3, run_.columns / 3)
+               : kernels::cuda::kNoBurnWord;
   }
 
   Status sweep(bool last) {
@@ -222,10 +259,7 @@ class GpuBurner {
       BurnProduct launch = product_of(p);
       launch.compare = true;
       for (int i = 0; i < p.count; ++i) {
-        launch.flip_word =
-            i == 0 && flips(kBurnNames[size_t(p.type)])
-                ? kernels::cuda::burn_c(p.type, p.shape, run_.rows / 3, run_.columns / 3)
-                : kernels::cuda::kNoBurnWord;
+        launch.flip_word = flip_word(p, i == 0);
         COLL_TRY(check(kernels_.multiply(launch, stream_.get()), "burn product"));
       }
       COLL_TRY(events_[++event].record(stream_.get()));
@@ -274,12 +308,7 @@ class GpuBurner {
     if (memory) {
       wrong.place = format("byte {:#x}", fault.word * sizeof(uint32_t));
     } else {
-      const auto type = BurnType(which);
-      const BurnElement at = kernels::cuda::burn_element(type, shape_of(type), fault.word);
-      wrong.place = format("row {}, column {}{}", at.row, at.column,
-                           type != BurnType::fp64 ? ""
-                           : fault.word % 2 == 0  ? ", low half"
-                                                  : ", high half");
+      wrong.place = place_text(BurnType(which), shape_of(BurnType(which)), fault.word);
     }
     if (run_.progress)
       run_.progress(format("{}: wrong data: {}", device_->text(), wrong_text(wrong)));

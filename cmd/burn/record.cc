@@ -81,10 +81,17 @@ static void fields(Record& io, BurnReport& report) {
   io.field("devices", report.devices, kMostBurnt);
 }
 
+static void fields(Record& io, BurnPart& part) {
+  io.field("what", part.what, 64);
+  io.field("from", part.from);
+  io.field("words", part.words);
+}
+
 static void fields(Record& io, BurnSpec& spec) {
   io.field("seconds", spec.seconds, 0, 1e9);
   io.field("most_memory", spec.most_memory);
   io.field("cores", spec.cores);
+  io.field("part", spec.part);
 }
 
 std::string BurnSpec::to_json() const {
@@ -103,21 +110,25 @@ Result<BurnReport> read_burn(const std::string& json) {
   return record_of<BurnReport>(json);
 }
 
-std::string wrong_text(const BurnWrong& wrong) {
-  if (wrong.expected == wrong.found)
-    return format("{} is not what it was in {}, {}", wrong.what, wrong.against, wrong.place);
+std::string bits_text(uint64_t different) {
   std::string bits;
   int more = 0;
-  for (uint64_t left = wrong.expected ^ wrong.found; left != 0; left &= left - 1) {
+  for (uint64_t left = different; left != 0; left &= left - 1) {
     if (bits.size() > 24)
       ++more;
     else
       bits += format("{}{}", bits.empty() ? "" : ", ", std::countr_zero(left));
   }
-  if (more > 0) bits += format(" and {} more", more);
+  return more > 0 ? format("{} and {} more", bits, more) : bits;
+}
+
+std::string wrong_text(const BurnWrong& wrong) {
+  if (wrong.expected == wrong.found)
+    return format("{} is not what it was in {}, {}", wrong.what, wrong.against, wrong.place);
   return format("{} in round {}, {}: {:#x}, not {:#x} (bit {}; {} in all, beside {})", wrong.what,
-                wrong.round, wrong.place, wrong.found, wrong.expected, bits,
-                counted(wrong.count, "word"), wrong.against);
+                wrong.round, wrong.place, wrong.found, wrong.expected,
+                bits_text(wrong.expected ^ wrong.found), counted(wrong.count, "word"),
+                wrong.against);
 }
 
 static std::string device_text(const BurnDevice& device) {

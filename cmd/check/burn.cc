@@ -1,5 +1,6 @@
 // The suite of load: many hosts at once, each with a process of its own, as in `node`.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/format.h"
@@ -56,6 +57,55 @@ void take_collective(CheckRun& run, const NodeJob& job) {
   }
 }
 
+// The pieces of a part of a product, of two GPUs that compute it at the same time.
+Result<std::array<std::vector<uint64_t>, 2>> ask_pieces(
+    CheckRun& run, const std::array<const BurntDevice*, 2>& devices, const BurnPart& part) {
+  std::vector<NodeJob> jobs;
+  for (const BurntDevice* one : devices) {
+    if (!jobs.empty() && jobs[0].host == one->host) continue;
+    std::vector<std::string>& words = jobs.emplace_back(burn_job(one->host, 0)).words;
+    words.insert(words.end(), {"--part=" + part.what, format("--part-from={}", part.from),
+                               format("--part-words={}", part.words)});
+  }
+  run_jobs(run, jobs, kBurnAtOnce);
+  if (run.interrupted) return *run.interrupted;
+  std::array<std::vector<uint64_t>, 2> pieces;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const NodeJob& job = jobs[std::min(i, jobs.size() - 1)];
+    if (job.error) return *job.error;
+    const auto report = read_burn(job.output);
+    if (!report) return no_report(job);
+    const auto device =
+        std::ranges::find(report->devices, devices[i]->device.device, &BurnDevice::device);
+    if (device == report->devices.end() || device->works.size() != 1 || !device->why_not.empty())
+      return Error(ErrorCode::unavailable,
+                   format("{}: {}: {}", job.host, devices[i]->device.device,
+                          device == report->devices.end() ? "it is gone" : device->why_not));
+    pieces[i] = device->works[0].bands;
+  }
+  return pieces;
+}
+
+// Errors: a signal.
+Status find_words(CheckRun& run, std::span<const BurntDevice> all,
+                  std::vector<BurnDifference>& differences) {
+  for (BurnDifference& one : differences) {
+    if (run.until && run.until->passed()) {
+      one.why = "no time of the budget is left";
+      continue;
+    }
+    const std::array devices{&all[one.device], &all[one.other]};
+    auto first = first_difference(
+        one.what, [&](const BurnPart& part) { return ask_pieces(run, devices, part); });
+    if (run.interrupted) return *run.interrupted;
+    if (first)
+      one.first = std::move(*first);
+    else
+      one.why = first.error().chain();
+  }
+  return {};
+}
+
 }  // namespace
 
 int burn_turns(int hosts) {
@@ -93,7 +143,9 @@ Status check_burn(CheckRun& run) {
     run.tally.did(job.host, format("stretch {}", number));
     add_burnt(all, job.host, *report, stretch * seconds / stretches);
   }
-  BurnFindings judged = judge_burnt(all, run.options.below);
+  std::vector<BurnDifference> differences = differences_of(all);
+  COLL_TRY(find_words(run, all, differences));
+  BurnFindings judged = judge_burnt(all, run.options.below, differences);
   for (Culprit& culprit : judged.culprits) run.culprits.push_back(std::move(culprit));
   for (Finding& finding : judged.findings) run.findings.push_back(std::move(finding));
   for (const Finding& finding : run.findings)

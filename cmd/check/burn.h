@@ -9,6 +9,7 @@
 #include "base/json_writer.h"
 #include "base/record.h"
 #include "cmd/burn/burn.h"
+#include "cmd/burn/place.h"
 #include "cmd/judge/finding.h"
 
 namespace collctl::cmd {
@@ -22,6 +23,7 @@ struct BurntDevice {
   Host host;
   BurnDevice device;
 };
+inline constexpr const char* kEarlierRun = "an earlier run";  // against which a stretch is wrong
 // Adds the report of a host's stretch, which began so many seconds after the first. The same
 // product in another stretch must have the same bits.
 void add_burnt(std::vector<BurntDevice>& all, const Host& host, const BurnReport& report,
@@ -30,12 +32,25 @@ void add_burnt(std::vector<BurntDevice>& all, const Host& host, const BurnReport
 // Whether it is a core, and not the host that stands for all.
 bool is_core(const BurnDevice& device);
 
+// Products of two GPUs that differ, by their places in the list: that of one under suspicion from
+// that of another; and where, when both compute them again.
+struct BurnDifference {
+  size_t device = 0, other = 0;
+  std::string what;
+  std::optional<BurnSpot> first = {};  // none: they are alike again, or
+  std::string why = {};                // it was not found
+};
+// At most kMostDifferences, without the places.
+inline constexpr size_t kMostDifferences = 4;
+std::vector<BurnDifference> differences_of(std::span<const BurntDevice> all);
+
 struct BurnFindings {
   std::vector<Finding> findings;
   std::vector<Culprit> culprits;
 };
 // `below`: of the median of three or more GPUs of a model, less is slow.
-BurnFindings judge_burnt(std::span<const BurntDevice> all, double below);
+BurnFindings judge_burnt(std::span<const BurntDevice> all, double below,
+                         std::span<const BurnDifference> differences = {});
 
 // The part that stays in the report: GPUs, hosts, cores with a fault; of many fewer samples.
 std::vector<BurntDevice> kept_burnt(std::vector<BurntDevice> all);

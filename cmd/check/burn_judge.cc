@@ -48,6 +48,18 @@ BurnSample extremes(const BurnDevice& device) {
   return all;
 }
 
+const BurnWork& work_of(const BurnDevice& device, const std::string& what) {
+  static const BurnWork none;
+  const auto at = std::ranges::find(device.works, what, &BurnWork::what);
+  return at == device.works.end() ? none : *at;
+}
+
+std::vector<BurnVote> vote_of(std::span<const BurntDevice> all) {
+  std::vector<const BurnDevice*> devices;
+  for (const BurntDevice& burnt : all) devices.push_back(&burnt.device);
+  return vote(devices);
+}
+
 // "up to 74 C, memory 82 C, 689 W on average, 1755 MHz at least, throttled: power cap"
 std::string conditions(const BurnDevice& device) {
   const BurnSample all = extremes(device);
@@ -63,7 +75,9 @@ std::string conditions(const BurnDevice& device) {
 
 class BurnJudge {
  public:
-  BurnJudge(std::span<const BurntDevice> all, double below) : all_(all), below_(below) {}
+  BurnJudge(std::span<const BurntDevice> all, double below,
+            std::span<const BurnDifference> differences)
+      : all_(all), below_(below), differences_(differences) {}
 
   BurnFindings judge() {
     for (const BurntDevice& burnt : all_) {
@@ -92,9 +106,25 @@ class BurnJudge {
     found_.culprits.push_back({finding.at.kind, name, 1, finding.message, false, burnt.host});
   }
 
+  // The first word that differs between one of these devices and another; empty: nobody has looked.
+  std::string spot_text(std::span<const size_t> devices, const std::string& what) const {
+    const auto at = std::ranges::find_if(differences_, [&](const BurnDifference& one) {
+      return one.what == what && std::ranges::count(devices, one.device) > 0;
+    });
+    if (at == differences_.end()) return "";
+    if (!at->why.empty()) return format("; the word that differs was not found: {}", at->why);
+    if (!at->first) return "; computed again they are alike";
+    return format("; computed again, {} is {:#x} on {} and {:#x} on {} (bit {})", at->first->place,
+                  at->first->one, name_of(all_[at->device]), at->first->other,
+                  name_of(all_[at->other]), bits_text(at->first->one ^ at->first->other));
+  }
+
   void judge_wrong(const BurntDevice& burnt, const BurnWrong& wrong) {
     Finding bad = finding(burnt, wrong.what);
-    bad.fail(ErrorCode::bad_data, format("{}: wrong data: {}", name_of(burnt), wrong_text(wrong)),
+    const auto number = size_t(&burnt - all_.data());
+    bad.fail(ErrorCode::bad_data,
+             format("{}: wrong data: {}{}", name_of(burnt), wrong_text(wrong),
+                    wrong.against == kEarlierRun ? spot_text({&number, 1}, wrong.what) : ""),
              burnt.device.gpu         ? kBadGpu
              : wrong.what == "memory" ? kBadMemory
                                       : kBadCore);
@@ -172,17 +202,15 @@ class BurnJudge {
 
   // Results of a model beside each other; the odd ones have wrong bits in every round.
   void judge_votes() {
-    std::vector<const BurnDevice*> devices;
-    for (const BurntDevice& burnt : all_) devices.push_back(&burnt.device);
-    for (const BurnVote& each : vote(devices)) {
+    for (const BurnVote& each : vote_of(all_)) {
       for (const size_t odd : each.odd) {
         const BurntDevice& burnt = all_[odd];
         Finding bad = finding(burnt, each.what);
         bad.fail(ErrorCode::bad_data,
                  format("{}: wrong data: its product in {} is not that of {} of {} alike, from "
-                        "part {} of {} on",
+                        "part {} of {} on{}",
                         name_of(burnt), each.what, each.of.size() - each.odd.size(), each.of.size(),
-                        each.band + 1, each.bands),
+                        each.band + 1, each.bands, spot_text({&odd, 1}, each.what)),
                  burnt.device.gpu ? kBadGpu : kBadCore);
         accuse(burnt, bad);
         found_.findings.push_back(std::move(bad));
@@ -193,8 +221,8 @@ class BurnJudge {
       Finding unsure{.name = "burn/" + each.what};
       unsure.fail(ErrorCode::bad_data,
                   format("wrong data: the products in {} differ, and nobody can tell which is "
-                         "right: {}",
-                         each.what, names),
+                         "right: {}{}",
+                         each.what, names, spot_text(each.of, each.what)),
                   kUndecided);
       found_.findings.push_back(std::move(unsure));
     }
@@ -245,13 +273,47 @@ class BurnJudge {
 
   const std::span<const BurntDevice> all_;
   const double below_;
+  const std::span<const BurnDifference> differences_;
   BurnFindings found_;
 };
 
 }  // namespace
 
-BurnFindings judge_burnt(std::span<const BurntDevice> all, double below) {
-  return BurnJudge(all, below).judge();
+std::vector<BurnDifference> differences_of(std::span<const BurntDevice> all) {
+  std::vector<BurnDifference> list;
+  const auto add = [&](size_t device, size_t other, const std::string& what) {
+    const bool known = std::ranges::any_of(
+        list, [&](const BurnDifference& one) { return one.device == device && one.what == what; });
+    if (all[device].device.gpu && !known && list.size() < kMostDifferences)
+      list.push_back({.device = device, .other = other, .what = what});
+  };
+  for (const BurnVote& each : vote_of(all)) {
+    const auto of = [&](size_t device) { return work_of(all[device].device, each.what).bands; };
+    const auto right = std::ranges::find_if(
+        each.of, [&](size_t device) { return std::ranges::count(each.odd, device) == 0; });
+    for (const size_t odd : each.odd) add(odd, *right, each.what);
+    if (!each.odd.empty()) continue;
+    const auto unlike =
+        std::ranges::find_if(each.of, [&](size_t device) { return of(device) != of(*right); });
+    add(*unlike, *right, each.what);
+  }
+  // One that is unlike itself in an earlier run, beside one that is as it was.
+  for (size_t device = 0; device < all.size(); ++device)
+    for (const BurnWrong& wrong : all[device].device.wrong) {
+      if (wrong.against != kEarlierRun) continue;
+      for (size_t other = 0; other < all.size(); ++other)
+        if (other != device && all[other].device.model == all[device].device.model &&
+            std::ranges::count(all[other].device.wrong, wrong.what, &BurnWrong::what) == 0 &&
+            work_of(all[other].device, wrong.what).bands ==
+                work_of(all[device].device, wrong.what).bands)
+          add(device, other, wrong.what);
+    }
+  return list;
+}
+
+BurnFindings judge_burnt(std::span<const BurntDevice> all, double below,
+                         std::span<const BurnDifference> differences) {
+  return BurnJudge(all, below, differences).judge();
 }
 
 }  // namespace collctl::cmd

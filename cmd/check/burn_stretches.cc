@@ -1,6 +1,7 @@
 // Stretches of a burn-in put together, and the part of them that a report keeps.
 #include <algorithm>
 
+#include "base/format.h"
 #include "cmd/check/burn.h"
 
 namespace collctl::cmd {
@@ -15,12 +16,15 @@ void add_work(BurnDevice& to, const BurnWork& work) {
     to.works.push_back(work);
     return;
   }
-  if (known->bands != work.bands)
-    to.wrong.push_back({.what = work.what,
-                        .against = "an earlier run",
-                        .round = 0,
-                        .place = "its first product",
-                        .count = 1});
+  if (known->bands != work.bands) {
+    const auto part = std::ranges::mismatch(known->bands, work.bands).in1 - known->bands.begin();
+    to.wrong.push_back(
+        {.what = work.what,
+         .against = kEarlierRun,
+         .round = 0,
+         .place = format("part {} of {} of its first product", part + 1, known->bands.size()),
+         .count = 1});
+  }
   const double all = double(known->products + work.products);
   if (all > 0)
     known->TFLOPs =

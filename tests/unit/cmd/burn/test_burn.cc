@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "cmd/burn/burn.h"
 #include "cmd/burn/error_watch.h"
+#include "cmd/burn/place.h"
 #include "kernels/cuda/burn.h"
 #include "tests/fake_drivers/nvml_control.h"
 #include "tests/unit/runtime/gpu_ranks.h"
@@ -30,37 +31,46 @@ void note(cuda::BurnFault* fault, uint32_t number, uint64_t word, uint32_t expec
   fault->found = found;
 }
 
+// The inputs are what the product says, not what memory has: the layout is the kernels' test's.
 template <class Sum>
-void product_of(const cuda::BurnProduct& p) {
+Sum sum_of(const cuda::BurnProduct& p, uint32_t row, uint32_t column) {
+  Sum sum = 0;
+  for (uint32_t k = 0; k < p.shape.steps * cuda::burn_unit(p.type).depth; ++k)
+    sum += Sum(cuda::burn_value(p.type, 20, cuda::burn_a(p.type, p.shape, row, k)) *
+               cuda::burn_value(p.type, 21, cuda::burn_b(p.type, p.shape, column, k)));
+  return sum;
+}
+
+// One element, as the product has it; where it is compared the word that is flipped alone.
+template <class Sum>
+void element_of(const cuda::BurnProduct& p, uint32_t row, uint32_t column) {
   constexpr size_t kWords = sizeof(Sum) / 4;
-  const uint32_t depth = p.shape.steps * cuda::burn_unit(p.type).depth;
-  // The inputs are what the product says, not what memory has: the layout is the kernels' test's.
-  for (uint32_t row = 0; row < p.shape.rows; ++row)
-    for (uint32_t column = 0; column < p.shape.columns; ++column) {
-      Sum sum = 0;
-      for (uint32_t k = 0; k < depth; ++k)
-        sum += Sum(cuda::burn_value(p.type, 20, cuda::burn_a(p.type, p.shape, row, k)) *
-                   cuda::burn_value(p.type, 21, cuda::burn_b(p.type, p.shape, column, k)));
-      const uint64_t at = cuda::burn_c(p.type, p.shape, row, column);
-      uint32_t words[kWords];
-      std::memcpy(words, &sum, sizeof sum);
-      for (size_t w = 0; w < kWords; ++w) {
-        if (at + w == p.flip_word) words[w] ^= 1u << 13;
-        if (!p.compare)
-          p.c[at + w] = words[w];
-        else if (p.c[at + w] != words[w])
-          note(p.fault, p.number, at + w, p.c[at + w], words[w]);
-      }
-    }
+  const Sum sum = sum_of<Sum>(p, row, column);
+  const uint64_t at = cuda::burn_c(p.type, p.shape, row, column);
+  uint32_t words[kWords];
+  std::memcpy(words, &sum, sizeof sum);
+  for (size_t w = 0; w < kWords; ++w) {
+    if (at + w == p.flip_word) words[w] ^= 1u << 13;
+    if (!p.compare)
+      p.c[at + w] = words[w];
+    else if (p.c[at + w] != words[w])
+      note(p.fault, p.number, at + w, p.c[at + w], words[w]);
+  }
 }
 
 // The first product of each kind counts, the later ones are it again: as a GPU would, faster.
+template <class Sum>
+void product_of(const cuda::BurnProduct& p) {
+  if (p.compare && p.flip_word == cuda::kNoBurnWord) return;
+  const cuda::BurnElement flipped = cuda::burn_element(p.type, p.shape, p.flip_word);
+  if (p.compare) return element_of<Sum>(p, flipped.row, flipped.column);
+  for (uint32_t row = 0; row < p.shape.rows; ++row)
+    for (uint32_t column = 0; column < p.shape.columns; ++column) element_of<Sum>(p, row, column);
+}
+
 int multiply(const cuda::BurnProduct& p, void* stream) {
   return fake_cuda::enqueue(stream, [p] {
-    if (!p.compare)
-      p.type == cuda::BurnType::fp64 ? product_of<double>(p) : product_of<float>(p);
-    else if (p.flip_word != cuda::kNoBurnWord)
-      note(p.fault, p.number, p.flip_word, p.c[p.flip_word], p.c[p.flip_word] ^ 1u << 13);
+    p.type == cuda::BurnType::fp64 ? product_of<double>(p) : product_of<float>(p);
   });
 }
 int inputs(cuda::BurnType, uint64_t, uint32_t*, uint64_t, void*) {
@@ -208,6 +218,85 @@ TEST_CASE("burn-in: a wrong bit of a GPU is found with round, element and bit", 
     CHECK((wrong.expected ^ wrong.found) == 1u << 13);
     if (std::string(what) == "bf16") CHECK(wrong.place == "row 42, column 85");
     if (std::string(what) == "memory") CHECK(wrong.place == "byte 0x400c");
+  }
+}
+
+TEST_CASE("burn-in: a GPU that is wrong in each product is unlike its equals alone", "[burn]") {
+  runtime::testing::set_up_gpus(3);
+  BurnRun run = short_run();
+  run.fault = {.what = "fp32", .device = 1, .round = 0};
+  const auto devices = burn_gpus(run);
+  REQUIRE(devices);
+  for (const BurnDevice& device : *devices) CHECK(device.wrong.empty());
+  const auto votes = vote(pointers(*devices));
+  REQUIRE(votes.size() == 1);
+  CHECK(votes[0].what == "fp32");
+  CHECK(votes[0].odd == std::vector<size_t>{1});
+}
+
+TEST_CASE("burn-in: the first word in which two products differ is found", "[burn]") {
+  int asked = 0;
+  const auto found = [&](const std::string& kind, const BurnFaultSpec& fault) {
+    asked = 0;
+    const auto first = first_difference(
+        kind,
+        [&](const BurnPart& part) -> Result<std::array<std::vector<uint64_t>, 2>> {
+          ++asked;
+          runtime::testing::set_up_gpus(2);
+          BurnRun run = short_run();
+          run.spec.part = part;
+          run.fault = fault;
+          const auto devices = burn_gpus(run);
+          REQUIRE(devices);
+          std::array<std::vector<uint64_t>, 2> pieces;
+          for (size_t i = 0; i < 2; ++i) {
+            const BurnDevice& device = devices->at(i);
+            CHECK(device.why_not.empty());
+            CHECK(device.rounds == 0);
+            REQUIRE(device.works.size() == 1);
+            CHECK(device.works[0].what == kind);
+            pieces[i] = device.works[0].bands;
+          }
+          return pieces;
+        },
+        128, 256);
+    REQUIRE(first);
+    return *first;
+  };
+  for (const std::string kind : {"bf16", "fp8", "fp32", "fp64"}) {
+    const auto spot = found(kind, {.what = kind, .device = 1, .round = 0});
+    REQUIRE(spot);
+    CHECK(spot->place == (kind == "fp64" ? "row 42, column 85, low half" : "row 42, column 85"));
+    CHECK((spot->one ^ spot->other) == 1u << 13);
+    CHECK(asked == 2);
+  }
+  // It does not come again.
+  CHECK_FALSE(found("bf16", {}));
+  CHECK(asked == 1);
+  const auto answer = [](std::vector<uint64_t> one, std::vector<uint64_t> other) {
+    return first_difference(
+        "bf16",
+        [&](const BurnPart&) {
+          return Result(std::array{one, other});
+        },
+        128, 256);
+  };
+  CHECK(answer({}, {}).error().code == ErrorCode::defect);
+  CHECK(answer({1}, {2}).error().code == ErrorCode::defect);
+  CHECK_FALSE(first_difference("core", nullptr));
+}
+
+TEST_CASE("burn-in: a part that a product does not have is refused", "[burn]") {
+  constexpr uint64_t kWords = 128 * 256;
+  for (const BurnPart& part : {BurnPart{"fp16", 0, 1}, BurnPart{"bf16", 0, 0},
+                               BurnPart{"bf16", kWords, 1}, BurnPart{"bf16", 1, ~uint64_t{0}}}) {
+    runtime::testing::set_up_gpus(1);
+    BurnRun run = short_run();
+    run.spec.part = part;
+    const auto devices = burn_gpus(run);
+    REQUIRE(devices);
+    CHECK_FALSE(devices->at(0).why_not.empty());
+    CHECK(fake_cuda::counts() == fake_cuda::Counts{});
   }
 }
 
@@ -417,10 +506,13 @@ TEST_CASE("burn-in: a report survives, and nonsense is refused", "[burn]") {
         "beside earlier rounds)");
   for (const char* text : {"", "{}", "[]", "{\"schema\":\"collctl.burn-test/2\"}"})
     CHECK_FALSE(read_burn(text));
-  const auto spec = BurnSpec::from_json(BurnSpec{5, 1 << 20, true}.to_json());
+  const auto spec = BurnSpec::from_json(BurnSpec{5, 1 << 20, true, {"fp8", 7, 9}}.to_json());
   REQUIRE(spec);
   CHECK(spec->cores);
   CHECK(spec->most_memory == 1 << 20);
+  CHECK(spec->part.what == "fp8");
+  CHECK(spec->part.from == 7);
+  CHECK(spec->part.words == 9);
 }
 
 }  // namespace burn_tests

@@ -74,6 +74,56 @@ TEST_CASE("burn: the odd of three is named, of two nobody and both are told", "[
   CHECK(unsure[0].message.find("n1: GPU 0000:4b:00.0, n2: GPU 0000:4b:00.0") != std::string::npos);
 }
 
+TEST_CASE("burn: the word that differs is told, of which GPU it is and on which another",
+          "[check]") {
+  const std::vector<BurntDevice> three = {gpu(1), gpu(2, 600, {1, 9}), gpu(3)};
+  auto differences = differences_of(three);
+  REQUIRE(differences.size() == 1);
+  CHECK(differences[0].device == 1);
+  CHECK(differences[0].other == 0);
+  CHECK(differences[0].what == "bf16");
+  const auto said = [&](const std::vector<BurntDevice>& all) {
+    for (const Finding& finding : judge_burnt(all, 0.7, differences).findings)
+      if (finding.status == FindingStatus::fail) return finding.message;
+    return std::string();
+  };
+  CHECK(said(three).ends_with("from part 2 of 2 on; computed again they are alike"));
+  differences[0].first = {"row 5, column 9", 0x120, 0x100};
+  CHECK(said(three) ==
+        "n2: GPU 0000:4b:00.0: wrong data: its product in bf16 is not that of 2 of 3 alike, from "
+        "part 2 of 2 on; computed again, row 5, column 9 is 0x120 on n2: GPU 0000:4b:00.0 and "
+        "0x100 on n1: GPU 0000:4b:00.0 (bit 5)");
+  differences[0].why = "n2: rank 0 was lost";
+  CHECK(said(three).ends_with("the word that differs was not found: n2: rank 0 was lost"));
+  // Nobody knows which of two is right, and both are told.
+  const std::vector<BurntDevice> two = {gpu(1), gpu(2, 600, {1, 9})};
+  differences = differences_of(two);
+  REQUIRE(differences.size() == 1);
+  differences[0].first = {"row 5, column 9", 0x120, 0x100};
+  CHECK(said(two).find("n1: GPU 0000:4b:00.0, n2: GPU 0000:4b:00.0; computed again, row 5, column "
+                       "9 is 0x120 on n2") != std::string::npos);
+  // One that is unlike itself in an earlier run, beside one that is as that was.
+  std::vector<BurntDevice> runs = {gpu(1), gpu(2)};
+  BurnReport report{.host = "n2", .seconds = 10, .devices = {gpu(2, 600, {1, 9}).device}};
+  add_burnt(runs, node(2), report, 100);
+  differences = differences_of(runs);
+  REQUIRE(differences.size() == 1);
+  CHECK(differences[0].device == 1);
+  CHECK(differences[0].other == 0);
+  differences[0].first = {"row 5, column 9", 0x120, 0x100};
+  CHECK(
+      said(runs).find("an earlier run, part 2 of 2 of its first product; computed again, row 5") !=
+      std::string::npos);
+  // Bounded; cores have no such product.
+  std::vector<BurntDevice> many;
+  for (int host = 0; host < 20; ++host)
+    many.push_back(gpu(host, 600, {1, uint64_t(host < 12 ? 0 : host)}));
+  CHECK(differences_of(many).size() == kMostDifferences);
+  for (BurntDevice& one : many) one.device.gpu = false;
+  CHECK(differences_of(many).empty());
+  CHECK(differences_of(std::vector{gpu(1), gpu(2)}).empty());
+}
+
 TEST_CASE("burn: heat that slows a GPU down fails, its power cap does not", "[check]") {
   std::vector<BurntDevice> all = {gpu(1)};
   all[0].device.samples[1].throttled = 0x4;
