@@ -170,8 +170,9 @@ def whole_table(fields, only):
             broken.append(",".join(tokens))
     faults = [f for f in table.of_kind("fault") if any(c[1] == f for c in cells)]
     print(f"\n{'':15} " + " ".join(f"{fault:>10}" for fault in faults))
+    word = {True: "holds", False: "NO", None: "-"}  # some faults cannot be, in a tree
     for naming in dict.fromkeys(c[0] for c in cells):
-        print(f"{naming:15} " + " ".join(f"{'holds' if cells.get((naming, fault)) else 'NO':>10}" for fault in faults))
+        print(f"{naming:15} " + " ".join(f"{word[cells.get((naming, fault))]:>10}" for fault in faults))
     print(f"{len(cells) - len(broken)} of {len(cells)} cells hold")
     for each in broken:
         print(f"again: ./dev field --conditions {each}")
