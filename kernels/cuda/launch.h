@@ -25,10 +25,11 @@ struct DeviceShared {
   const ChannelLinks* links = nullptr;  // device memory, by channel, with all that it points to
   WaitNote* notes = nullptr;            // pinned host memory, one a channel; null: none are written
   // Device memory, zeroed, one a rank: counted up where it is not null, at two looks at the clock a
-  // wait. And by how many blocks side by side, at most.
+  // wait. Times are means over those of a launch that wait side by side, so that launches of all
+  // sizes add up; in kWaitParts of a nanosecond.
   PeerWait* waits = nullptr;
-  uint32_t* waiting_blocks = nullptr;
 };
+inline constexpr uint32_t kWaitParts = 65536;
 
 // Works through the verbs, block c runs the works of channel c in their order. `works` is host
 // memory that is read before the call returns (what they point to - ring orders, pair steps - is

@@ -1,6 +1,7 @@
 // The traces that the waits of kernels leave for the host (contract/waits.h): a note at every rare
-// look of a long one, and, where somebody wants to know, the time of all by peer. One thread of
-// those of a block that wait for the same counts. All out of line: what does not wait stays short.
+// look of a long one, and, where somebody wants to know, the time of all by peer: the mean of the
+// blocks. One thread of those of a block that wait for the same counts. All out of line: what does
+// not wait stays short.
 #pragma once
 #include "kernels/contract/waits.h"
 #include "kernels/cuda/report.cuh"
@@ -13,9 +14,8 @@ static __device__ __noinline__ void add_wait(const DeviceShared& shared, int pee
   using Word = unsigned long long;
   PeerWait& sum = shared.waits[peer];
   atomicAdd(reinterpret_cast<Word*>(side == WaitSide::recv ? &sum.recv_ns : &sum.send_ns),
-            Word(waited_ns));
+            Word(waited_ns) * (kWaitParts / gridDim.x));
   atomicAdd(reinterpret_cast<Word*>(&sum.waits), 1ull);
-  atomicMax(shared.waiting_blocks, uint32_t(blockIdx.x) + 1);
 }
 
 static __device__ __noinline__ void note_wait(const DeviceShared& shared, const Reporter& by,

@@ -137,9 +137,8 @@ Result<WaitSums> Communicator::wait_sums() const {
   }
   std::vector<kernels::PeerWait> on_gpu;
   if (s.gpu != nullptr) {
-    COLL_ASSIGN(CudaExecutor::WaitTimes times, s.gpu->wait_times());
-    sums.channels = times.blocks;
-    on_gpu = std::move(times.peers);
+    COLL_ASSIGN(on_gpu, s.gpu->wait_times());
+    sums.channels = 1;
   }
   for (int peer = 0; peer < s.size; ++peer) {
     WaitSums::Peer one;

@@ -56,7 +56,7 @@ struct WaitSums {
   };
   std::vector<Peer> peers;  // those that were waited for or sent to
   uint64_t away_ns = 0;     // in waits, without a processor
-  int channels = 0;         // that waited side by side
+  int channels = 0;  // that waited side by side; of a GPU the times are of the mean one already
 };
 
 class Stream;

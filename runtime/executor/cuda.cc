@@ -25,11 +25,6 @@ constexpr uint64_t kReportBytes =
     (sizeof(Report) * kernels::kMaxChannels + 127) / 128 * 128;  // before the abort word
 constexpr uint64_t kEpochBytes = 640;  // of a window's part: where its kernels count (64 blocks)
 
-// The times of waits by peer, then the number of blocks.
-uint64_t wait_bytes(int nranks) {
-  return sizeof(kernels::PeerWait) * uint64_t(nranks) + sizeof(uint64_t);
-}
-
 int threads_of(const CudaPlan::Launch& launch) {
   if (launch.threads > 0) return launch.threads;
   return launch.protocol == Protocol::ll128 ? 640 : 512;
@@ -60,7 +55,7 @@ Status CudaExecutor::set_up() {
   notes_ = reinterpret_cast<kernels::WaitNote*>(shared_memory_.data() + kReportBytes + 128);
   pieces_ = std::make_shared<DevicePieces>(device);
   if (options_.count_waits) {
-    const uint64_t bytes = wait_bytes(options_.nranks);
+    const uint64_t bytes = sizeof(kernels::PeerWait) * uint64_t(options_.nranks);
     COLL_ASSIGN(wait_times_, pieces_->take(bytes));
     COLL_ASSIGN(read_wait_times_, transport::PinnedMemory::make(device, bytes));
   }
@@ -282,16 +277,13 @@ void CudaExecutor::tell_proxy(bool begins) {
 
 Status CudaExecutor::start_all(const CudaPlan& plan, const DeviceStream& stream) {
   const Launcher& launcher = *options_.launcher;
-  auto* const waits = reinterpret_cast<kernels::PeerWait*>(wait_times_.data);
   const kernels::cuda::DeviceShared shared{
       .reports = reports_,
       .abort_word = abort_word_,
       .timeout_ns = int64_t(options_.op_timeout_s * 1e9),
       .links = links_.table(),
       .notes = notes_,
-      .waits = waits,
-      .waiting_blocks =
-          waits != nullptr ? reinterpret_cast<uint32_t*>(waits + options_.nranks) : nullptr};
+      .waits = reinterpret_cast<kernels::PeerWait*>(wait_times_.data)};
   for (const CudaPlan::Launch& launch : plan.launches) {
     const Work& first = plan.works[size_t(launch.first)];
     int error = 0;

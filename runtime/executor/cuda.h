@@ -114,13 +114,9 @@ class CudaExecutor {
   // In kernels made for windows: the ranks that have not begun the current operation. Looks for a
   // sixth of a second, so that ranks that are a little late are not told. Any thread.
   std::optional<kernels::WindowWait> window_wait();
-  // With count_waits, of peer r at [r]; and how many blocks waited side by side, at most. The
+  // With count_waits, of peer r at [r]: of those that wait side by side in a launch, the mean. The
   // thread that uses the communicator; what is in flight may be counted in part.
-  struct WaitTimes {
-    std::vector<kernels::PeerWait> peers;
-    int blocks = 0;
-  };
-  Result<WaitTimes> wait_times();
+  Result<std::vector<kernels::PeerWait>> wait_times();
 
  private:
   CudaExecutor(Wire& wire, Options options);
@@ -169,7 +165,7 @@ class CudaExecutor {
   kernels::WaitNote* notes_ = nullptr;
   std::shared_ptr<DevicePieces> pieces_;
   DevicePieces::Piece barrier_cell_;
-  DevicePieces::Piece wait_times_;  // with count_waits: of each peer, then the blocks
+  DevicePieces::Piece wait_times_;  // with count_waits: of each peer
   transport::PinnedMemory read_wait_times_;
   std::unique_ptr<Uploads> uploads_;
   LinkTables links_;

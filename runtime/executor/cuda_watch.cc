@@ -115,18 +115,19 @@ std::optional<kernels::WindowWait> CudaExecutor::window_wait() {
   return {};
 }
 
-Result<CudaExecutor::WaitTimes> CudaExecutor::wait_times() {
-  WaitTimes times;
+Result<std::vector<kernels::PeerWait>> CudaExecutor::wait_times() {
+  std::vector<kernels::PeerWait> times;
   if (wait_times_.data == nullptr || capturing_ != nullptr) return times;
   COLL_TRY(options_.device->use());
-  times.peers.resize(size_t(options_.nranks));
-  const uint64_t bytes = times.peers.size() * sizeof(kernels::PeerWait);
-  uint64_t blocks = 0;
-  COLL_TRY(setup_stream_.copy(read_wait_times_.data(), wait_times_.data, bytes + sizeof(blocks)));
+  times.resize(size_t(options_.nranks));
+  const uint64_t bytes = times.size() * sizeof(times[0]);
+  COLL_TRY(setup_stream_.copy(read_wait_times_.data(), wait_times_.data, bytes));
   COLL_TRY(setup_stream_.synchronize(Deadline::after_ns(patience_ns())));
-  std::memcpy(times.peers.data(), read_wait_times_.data(), bytes);
-  std::memcpy(&blocks, read_wait_times_.data() + bytes, sizeof(blocks));
-  times.blocks = int(blocks);
+  std::memcpy(times.data(), read_wait_times_.data(), bytes);
+  for (kernels::PeerWait& peer : times) {
+    peer.recv_ns /= kernels::cuda::kWaitParts;
+    peer.send_ns /= kernels::cuda::kWaitParts;
+  }
   return times;
 }
 

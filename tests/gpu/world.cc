@@ -107,8 +107,7 @@ bool World::launch(std::vector<Work> works, int threads, int64_t timeout_ns, con
   launch.host_links = host.rounds != nullptr || knows ? host_links_.data() : nullptr;
   launch.host_orders = knows ? host.orders.data() : nullptr;
   launch.slot_bytes = knows ? slot_bytes(shape.slot_data_bytes, launch.protocol) : 0;
-  launch.shared = {reports_,    abort_word_, timeout_ns,  links_,
-                   waits.notes, waits.times, waits.blocks};
+  launch.shared = {reports_, abort_word_, timeout_ns, links_, waits.notes, waits.times};
   const auto& launcher = collctl::kernels::cuda::launcher();
   if (const int rc = launcher.launch_works(launch); rc != 0) {
     std::printf("FAILED launch: %s\n", launcher.error_text(rc));

@@ -56,7 +56,6 @@ class World {
   struct {
     WaitNote* notes = nullptr;  // one a block, at most kMaxChannels
     PeerWait* times = nullptr;  // one a rank
-    uint32_t* blocks = nullptr;
   } waits;
 
  private:

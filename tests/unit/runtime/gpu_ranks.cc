@@ -27,9 +27,10 @@ std::atomic<uint64_t> works_launches{0}, window_launches{0}, direct_launches{0},
 // As a kernel does where waits are counted: adds up its waits, and notes the one that goes on.
 class CountedWaits {
  public:
-  CountedWaits(const DeviceShared& shared, const Work& work)
+  CountedWaits(const DeviceShared& shared, const Work& work, uint64_t blocks)
       : shared_(shared),
         ranks_(work.nranks),
+        blocks_(blocks),
         log_(work.nranks, true),
         thread_([this] { note(); }) {}
   ~CountedWaits() {
@@ -37,19 +38,18 @@ class CountedWaits {
     thread_.join();
     for (int peer = 0; peer < ranks_; ++peer) {
       const PeerWait one = log_.of(peer);
-      std::atomic_ref(shared_.waits[peer].recv_ns) += one.recv_ns;
-      std::atomic_ref(shared_.waits[peer].send_ns) += one.send_ns;
+      std::atomic_ref(shared_.waits[peer].recv_ns) +=
+          one.recv_ns * kernels::cuda::kWaitParts / blocks_;
+      std::atomic_ref(shared_.waits[peer].send_ns) +=
+          one.send_ns * kernels::cuda::kWaitParts / blocks_;
       std::atomic_ref(shared_.waits[peer].waits) += one.waits;
     }
-    std::atomic_ref<uint32_t> blocks(*shared_.waiting_blocks);
-    for (uint32_t seen = blocks; seen < uint32_t(log_.channels());)
-      if (blocks.compare_exchange_weak(seen, uint32_t(log_.channels()))) break;
   }
   WaitLog& log() { return log_; }
 
  private:
   void note() const {
-    for (; !over_; base::sleep_until(base::Deadline::after_ms(1)))
+    for (; !over_ && shared_.notes != nullptr; base::sleep_until(base::Deadline::after_ms(1)))
       for (const WaitLog::Now& now : log_.now()) {
         const WaitNote note{now.wait, now.since_ns, base::now_ns()};
         std::array<uint64_t, sizeof(note) / sizeof(uint64_t)> words;
@@ -60,14 +60,16 @@ class CountedWaits {
   }
   const DeviceShared& shared_;
   const int ranks_;
+  const uint64_t blocks_;
   WaitLog log_;
   std::atomic<bool> over_{false};
   std::thread thread_;
 };
 
-// As a kernel does: the report of the channel is written once, the others hear.
+// As a kernel does: the report of the channel is written once, the others hear. `blocks`: of the
+// launch.
 bool run_one(const Work& work, const ChannelLinks& links, const DeviceShared& shared,
-             const FlatRange* flat = nullptr) {
+             uint64_t blocks, const FlatRange* flat = nullptr) {
   COLL_CHECK_NOTE(scratch_bytes(work) == 0 || work.scratch != nullptr, "the executor's to place");
   HelperPool helpers;
   CpuContext context;
@@ -76,7 +78,7 @@ bool run_one(const Work& work, const ChannelLinks& links, const DeviceShared& sh
   context.helpers = &helpers;
   context.flat = flat;
   std::optional<CountedWaits> waits;
-  if (shared.waits != nullptr) context.waits = &waits.emplace(shared, work).log();
+  if (shared.waits != nullptr) context.waits = &waits.emplace(shared, work, blocks).log();
   if (run_work(work, links, context)) return true;
   Report& report = shared.reports[work.channel];
   if (std::atomic_ref<ReportCode>(report.code).load() == ReportCode::none) {
@@ -98,7 +100,7 @@ void run_launch(const std::vector<Work>& works, const DeviceShared& shared) {
   for (const auto& [channel, list] : blocks)
     threads.emplace_back([&, links = &shared.links[channel], mine = &list] {
       for (const Work* work : *mine)
-        if (!run_one(*work, *links, shared)) return;
+        if (!run_one(*work, *links, shared, blocks.size())) return;
     });
   for (auto& thread : threads) thread.join();
 }
@@ -242,8 +244,9 @@ int launch_window(const WindowLaunch& launch) {
     window.nranks = memory.nranks;
     Work work = launch.work;
     work.chunk_count = kBankBytes / uint64_t(memory.nranks) / 16 * 16 / element_size(work.type);
-    run_one(work, {.send = nullptr, .recv = nullptr, .window = &window}, launch.shared,
-            &launch.flat);
+    DeviceShared shared = launch.shared;
+    shared.notes = nullptr;  // kernels made for windows write none
+    run_one(work, {.send = nullptr, .recv = nullptr, .window = &window}, shared, 1, &launch.flat);
   });
 }
 

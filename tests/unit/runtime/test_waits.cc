@@ -58,8 +58,19 @@ Activity with_a_late_rank(const Communicators& ranks) {
   return meanwhile;
 }
 
+// A channel waits for one peer at a time: there is no more to count than the time that went by.
+void check_bounds(const Communicator& rank, int64_t start_ns) {
+  const Result<WaitSums> sums = rank.wait_sums();
+  REQUIRE(bool(sums));
+  uint64_t waited_ns = 0;
+  for (const auto& one : sums->peers) waited_ns += one.recv_ns + one.send_ns;
+  CHECK(waited_ns <= uint64_t(now_ns() - start_ns) * uint64_t(std::max(sums->channels, 1)));
+}
+
 void check_late_rank(const Communicators& ranks) {
+  const int64_t start_ns = now_ns();
   const Activity meanwhile = with_a_late_rank(ranks);
+  check_bounds(*ranks[0], start_ns);
   // In a ring one of the others has its data from the late one, and is waited for itself; in a
   // window all look at all.
   const uint64_t of_first = recv_ns(*ranks[0], 2), of_second = recv_ns(*ranks[1], 2);
