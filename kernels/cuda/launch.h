@@ -131,8 +131,9 @@ struct Launcher {
   // The most works one launch takes (they travel as kernel arguments).
   int most_works = 0;
   // Loads all kernels onto the current device. Before the first launch: CUDA would do it then, and
-  // may wait for what runs there, which may be waiting for that launch.
-  int (*prepare)() = nullptr;
+  // may wait for what runs there, which may be waiting for that launch. `counts_waits`: also those
+  // that run where DeviceShared::waits is not null.
+  int (*prepare)(bool counts_waits) = nullptr;
   int (*launch_works)(const WorksLaunch&) = nullptr;
   // Bytes of a rank's part that the window kernels need.
   uint64_t (*window_part_bytes)(int nranks) = nullptr;

@@ -4,8 +4,8 @@
 // every build; pure; any thread.
 //
 // The launch of a kernel decides what its row leaves open: of lines and words (kernels/cuda/window/
-// launch.cu) how many units a warp moves at a time and whether buffers are whole aligned words, of
-// stores whether they are aligned to 16 bytes, and always the number of blocks.
+// operations.cuh) how many units a warp moves at a time and whether buffers are whole aligned
+// words, of stores whether they are aligned to 16 bytes, and always the number of blocks.
 #pragma once
 #include <span>
 

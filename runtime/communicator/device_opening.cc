@@ -13,7 +13,8 @@
 namespace collctl::runtime {
 namespace {
 
-Result<transport::DevicePointer> open(int ordinal, const kernels::cuda::Launcher& launcher) {
+Result<transport::DevicePointer> open(int ordinal, const kernels::cuda::Launcher& launcher,
+                                      bool counts_waits) {
   COLL_INFO(init, "GPU {} : starting the CUDA driver and making a context", ordinal);
   COLL_ASSIGN(transport::DevicePointer device, transport::Device::open(ordinal));
   const int capability = device->facts().compute_capability;
@@ -27,7 +28,8 @@ Result<transport::DevicePointer> open(int ordinal, const kernels::cuda::Launcher
                         "-DCOLLCTL_CUDA_ARCHITECTURES={} for this one",
                         capability));
   // The device's context is this thread's.
-  if (const int failed = launcher.prepare != nullptr ? launcher.prepare() : 0; failed != 0)
+  const int failed = launcher.prepare != nullptr ? launcher.prepare(counts_waits) : 0;
+  if (failed != 0)
     return Error(ErrorCode::unavailable,
                  format("{} cannot load the kernels: {} ({})", device->text(),
                         launcher.error_text(failed), failed));
@@ -44,11 +46,11 @@ struct DeviceOpening::Shared {
   std::thread thread;
 };
 
-DeviceOpening::DeviceOpening(int device, const kernels::cuda::Launcher& launcher)
+DeviceOpening::DeviceOpening(int device, const kernels::cuda::Launcher& launcher, bool counts_waits)
     : shared_(std::make_shared<Shared>()), device_(device) {
-  shared_->thread = std::thread([shared = shared_, device, &launcher] {
+  shared_->thread = std::thread([shared = shared_, device, &launcher, counts_waits] {
     const int64_t start = now_ns();
-    auto result = open(device, launcher);
+    auto result = open(device, launcher, counts_waits);
     const std::lock_guard lock(shared->mutex);
     shared->result = std::move(result);
     shared->seconds = double(now_ns() - start) * 1e-9;

@@ -12,8 +12,8 @@ namespace collctl::runtime {
 
 class DeviceOpening {
  public:
-  // Opens CUDA ordinal `device` and checks whether the launcher's kernels run there.
-  DeviceOpening(int device, const kernels::cuda::Launcher& launcher);
+  // Opens CUDA ordinal `device`, checks whether the launcher's kernels run there, and loads them.
+  DeviceOpening(int device, const kernels::cuda::Launcher& launcher, bool counts_waits);
   ~DeviceOpening();
   DeviceOpening(const DeviceOpening&) = delete;
   DeviceOpening& operator=(const DeviceOpening&) = delete;

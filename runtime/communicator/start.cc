@@ -94,7 +94,8 @@ Status Communicator::Start::join() {
   if (options_.device >= 0) {
     s_.launcher = options_.launcher != nullptr ? options_.launcher : &kernels::cuda::launcher();
     if (!s_.launcher->built) return Error(ErrorCode::unavailable, s_.launcher->why_not);
-    opening_ = std::make_unique<DeviceOpening>(options_.device, *s_.launcher);
+    opening_ =
+        std::make_unique<DeviceOpening>(options_.device, *s_.launcher, s_.settings.count_waits);
   }
   if (s_.size > 1) {
     COLL_ASSIGN(s_.networks, transport::find_networks(s_.settings.net, s_.hash));

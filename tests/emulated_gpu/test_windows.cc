@@ -1,6 +1,8 @@
 // The window kernels (one-shot, two-shot, directly between users' buffers), drawn at random: all
 // collectives, paths, types and operations, each rank's buffers at its own alignment, small chunks,
 // several blocks, several launches one behind the other.
+#include <algorithm>
+
 #include "tests/catch.h"
 #include "tests/emulated_gpu/draw.h"
 #include "tests/emulated_gpu/machine.h"
@@ -53,7 +55,8 @@ WindowCase draw_case(Draw& draw, int nranks, bool direct) {
   return c;
 }
 
-void run_drawn(uint64_t seed, bool direct) {
+// Returns for how long ranks have waited, where they counted that.
+uint64_t run_drawn(uint64_t seed, bool direct) {
   Draw draw(seed);
   const int nranks = draw.of({1, 2, 2, 3, 3, 4, 4, 5, 7, 8});
   const uint64_t epoch = draw.of<uint64_t>({0, 1, (uint64_t(1) << 32) - 2, (uint64_t(7) << 32) - 3,
@@ -65,6 +68,8 @@ void run_drawn(uint64_t seed, bool direct) {
   emulated::machine().behave(manners);
   const In in = direct || !draw.one_in(3) ? In::gpu : In::host;
   Windows windows(nranks, epoch, in);
+  windows.counting = uint32_t(draw.below(uint64_t(1) << nranks));
+  const int64_t start = emulated::machine().clock_ns();
   std::string said = seed_note(seed) + note_of(epoch, in);
   std::string wrong;
   for (uint64_t batch = 1 + draw.below(2); batch > 0 && wrong.empty(); --batch) {
@@ -78,16 +83,79 @@ void run_drawn(uint64_t seed, bool direct) {
   }
   INFO(said);
   REQUIRE(wrong == "");
+  // Nobody waits longer than there was time, however many peers it waits for at once.
+  const auto elapsed = uint64_t(emulated::machine().clock_ns() - start);
+  uint64_t waited_ns = 0;
+  for (int r = 0; r < nranks; ++r) {
+    const bool counts = (windows.counting >> r & 1) != 0;
+    CHECK(windows.waited_ns(r) <= (counts ? elapsed + elapsed / 1000 : 0));
+    CHECK(windows.waited_ns(r, r) == 0);
+    waited_ns += windows.waited_ns(r);
+  }
+  return waited_ns;
 }
 
 }  // namespace
 
 TEST_CASE("window kernels: drawn at random", "[windows]") {
-  each_seed(120, [](uint64_t seed) { run_drawn(seed, false); });
+  uint64_t waited_ns = 0;
+  each_seed(120, [&](uint64_t seed) { waited_ns += run_drawn(seed, false); });
+  CHECK(waited_ns > 0);
 }
 
 TEST_CASE("kernels directly between users' buffers: drawn at random", "[windows][direct]") {
-  each_seed(40, [](uint64_t seed) { run_drawn(seed, true); });
+  uint64_t waited_ns = 0;
+  each_seed(40, [&](uint64_t seed) { waited_ns += run_drawn(seed, true); });
+  CHECK(waited_ns > 0);
+}
+
+// The others' waits are for it, and it waits for nobody.
+TEST_CASE("window kernels: the rank that comes late is named by the waits", "[windows]") {
+  struct Path {
+    Collective collective;
+    AlgorithmId algorithm;
+    Protocol protocol;
+    uint64_t count = 60;
+    DirectPath direct = DirectPath::none;
+  };
+  constexpr AlgorithmId kOne = AlgorithmId::one_shot, kTwo = AlgorithmId::two_shot;
+  constexpr Collective kSum = Collective::all_reduce;
+  constexpr int kRanks = 3, kLate = 2;
+  uint64_t seed = 0;
+  for (const Path& path :
+       {Path{kSum, kOne, Protocol::ll}, Path{kSum, kOne, Protocol::ll128},
+        Path{kSum, kOne, Protocol::ll128, 4000}, Path{kSum, kOne, Protocol::simple},
+        Path{kSum, kTwo, Protocol::ll, 600}, Path{kSum, kTwo, Protocol::ll128, 600},
+        Path{kSum, kTwo, Protocol::simple, 600}, Path{kSum, kOne, Protocol::ll, 61},
+        Path{Collective::all_gather, kOne, Protocol::ll128},
+        Path{Collective::all_to_all, kOne, Protocol::simple},
+        Path{Collective::broadcast, kOne, Protocol::ll},
+        Path{Collective::broadcast, kOne, Protocol::simple, 600},
+        Path{Collective::send_recv, AlgorithmId::pairwise, Protocol::ll128},
+        Path{Collective::send_recv, AlgorithmId::pairwise, Protocol::simple},
+        Path{kSum, kOne, Protocol::simple, 600, DirectPath::store},
+        Path{kSum, kOne, Protocol::simple, 600, DirectPath::load},
+        Path{Collective::all_gather, kOne, Protocol::simple, 600, DirectPath::best}}) {
+    emulated::machine().behave({.seed = ++seed});
+    Windows windows(kRanks, seed);
+    windows.counting = (1u << kRanks) - 1;
+    WindowCase c;
+    c.what = {.algorithm = path.algorithm,
+              .collective = path.collective,
+              .protocol = path.protocol,
+              .count = path.count};
+    c.direct = path.direct;
+    c.misalign.resize(kRanks);
+    INFO(describe(c, kRanks));
+    const int64_t start = emulated::machine().clock_ns();
+    windows.hold_up(kLate, 200'000);
+    REQUIRE(windows.launch(c) == "");
+    REQUIRE(windows.finish() == "");
+    // One of them may have waited for the other, which waited for it.
+    const auto elapsed = uint64_t(emulated::machine().clock_ns() - start);
+    CHECK(std::max(windows.waited_ns(0, kLate), windows.waited_ns(1, kLate)) > elapsed / 2);
+    CHECK(windows.waited_ns(kLate) < elapsed / 4);
+  }
 }
 
 // Kernels for whole aligned words and kernels for anything else, side by side in one operation.

@@ -83,6 +83,7 @@ Windows::Windows(int n, uint64_t epoch, In where)
   emulated::machine().arrives_late(owns_, own_stride() * uint64_t(n));
   emulated::machine().arrives_late(users_, kSlotBytes * uint64_t(n));
   reports_.resize(size_t(n));
+  waits_.assign(size_t(n), std::vector<PeerWait>(size_t(n)));
   for (int r = 0; r < n; ++r) {
     uint8_t* const own = in == In::host ? memory_of(r).own : parts_ + uint64_t(r) * stride_;
     std::fill_n(reinterpret_cast<uint64_t*>(own + layout_.epochs), kWindowBlocks, epoch);
@@ -167,7 +168,12 @@ std::string Windows::launch(const WindowCase& c, int without) {
     if (c.direct != DirectPath::none) l.flat = {users_, kSlotBytes};
     l.blocks = c.blocks;
     l.chunk_bytes = c.chunk_bytes;
-    l.shared = {&reports_[size_t(r)], &abort_word_, timeout_ns, nullptr};
+    l.shared = {&reports_[size_t(r)],
+                &abort_word_,
+                timeout_ns,
+                nullptr,
+                nullptr,
+                (counting >> r & 1) != 0 ? waits_[size_t(r)].data() : nullptr};
     l.stream = &reports_[size_t(r)];  // one of its own
     const bool messages = c.what.algorithm == AlgorithmId::pairwise;
     std::vector<PairStep> steps;
@@ -189,6 +195,21 @@ std::string Windows::launch(const WindowCase& c, int without) {
     ASAN_UNPOISON_MEMORY_REGION(l.work.output, bytes * (many_out(c.what.collective) ? all : 1));
   }
   return "";
+}
+
+void Windows::hold_up(int rank, uint64_t looks) {
+  emulated::machine().launch(&reports_[size_t(rank)], 1, 1, [looks] {
+    for (uint64_t i = 0; i < looks; ++i) emulated::machine().look();
+  });
+}
+
+uint64_t Windows::waited_ns(int rank, int peer) const {
+  uint64_t sum = 0;
+  for (int p = 0; p < nranks; ++p) {
+    const PeerWait& one = waits_[size_t(rank)][size_t(p)];
+    if (peer < 0 || p == peer) sum += one.recv_ns + one.send_ns;
+  }
+  return sum / kWaitParts;
 }
 
 void Windows::look_after(uint64_t looks) {

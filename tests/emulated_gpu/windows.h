@@ -44,12 +44,17 @@ class Windows {
   const int nranks;
   const In in;
   int64_t timeout_ns = 500'000'000;
+  uint32_t counting = 0;  // bit by rank: that it counts waits
   // Queues it for all ranks but `without`. Empty, or what refused it.
   std::string launch(const WindowCase& c, int without = -1);
   // Runs what is queued, and compares. Empty, or what is wrong.
   std::string finish();
   // Likewise, without a look at results: of ranks that abort.
   std::string finish_anyhow();
+  // A rank's next launch comes so many looks late.
+  void hold_up(int rank, uint64_t looks);
+  // For how long a rank has waited for a peer; -1: for all.
+  uint64_t waited_ns(int rank, int peer = -1) const;
   // Queues a look at all ranks after so many looks of others; then all kernels abort.
   void look_after(uint64_t looks);
   struct Seen {
@@ -79,6 +84,7 @@ class Windows {
   std::vector<uint64_t> used_;  // of the ranks' slots
   std::vector<Placed> placed_;
   std::vector<Report> reports_;
+  std::vector<std::vector<PeerWait>> waits_;  // by rank, of each peer
   std::vector<Seen> seen_;
   uint32_t abort_word_ = 0;
 };

@@ -100,9 +100,9 @@ const Launcher& launcher() {
       .architectures = COLLCTL_CUDA_ARCHITECTURES,
       .most_works = kMostWorks,
       .prepare =
-          [] {
+          [](bool counts_waits) {
             const int failed = load_kernels();
-            return failed != 0 ? failed : prepare_windows();
+            return failed != 0 ? failed : prepare_windows(counts_waits);
           },
       .launch_works = launch_works,
       .window_part_bytes = window_part_bytes,

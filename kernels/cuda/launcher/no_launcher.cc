@@ -12,7 +12,7 @@ constexpr int kNotSupported = 801;  // cudaErrorNotSupported
 const Launcher& launcher() {
   static const Launcher none{
       .why_not = kWhyNot,
-      .prepare = [] { return kNotSupported; },
+      .prepare = [](bool) { return kNotSupported; },
       .launch_works = [](const WorksLaunch&) { return kNotSupported; },
       .window_part_bytes = [](int) { return uint64_t(0); },
       .window_host_bytes = [](int) { return uint64_t(0); },

@@ -1,6 +1,7 @@
 // The verbs of kernels/window_block.h for one CUDA thread block, over a Window in memory that the
 // devices of all ranks map. All threads of the team call every verb together. It is the plain form
-// of the kernels made for windows (kernels/cuda/window/launch.cu), and what they are compared with.
+// of the kernels made for windows (kernels/cuda/window/operations.cuh), and what they are compared
+// with.
 #pragma once
 #include "kernels/cuda/team.cuh"
 #include "kernels/cuda/verbs/simple_loops.cuh"

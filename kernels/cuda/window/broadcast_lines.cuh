@@ -80,7 +80,7 @@ template <class B>
 __global__ void __launch_bounds__(kLineThreads)
     broadcast_lines(const __grid_constant__ Exchange x) {
   using L = typename B::L;
-  begin_launch([&] { fetch_arguments(x); });
+  begin_lines<B::kCounting>(x);
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   announce(x, epoch);
   const int lane = int(threadIdx.x) % 32;
@@ -109,8 +109,8 @@ __global__ void __launch_bounds__(kLineThreads)
       if (!took) break;
     }
   }
-  await_peers(x, L::kId, epoch);
-  end_epoch(x, epoch);
+  await_peers<B::kCounting>(x, L::kId, epoch);
+  end_lines<B::kCounting>(x, epoch, slices.most());
 }
 
 }  // namespace collctl::kernels::cuda

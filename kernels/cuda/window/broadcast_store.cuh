@@ -26,8 +26,9 @@ struct DealtSlices {
 };
 
 // The root's, where its output is not its input.
-template <bool kVec>
-__device__ void keep_slices(Group& group, const DealtSlices& slices, const Chunks& chunks) {
+template <bool kVec, bool kCounting>
+__device__ void keep_slices(Group<kCounting>& group, const DealtSlices& slices,
+                            const Chunks& chunks) {
   const Exchange& x = group.x;
   for (uint64_t c = group.first(); c < group.count; c = group.next()) {
     group.start();
@@ -42,8 +43,8 @@ __device__ void keep_slices(Group& group, const DealtSlices& slices, const Chunk
 
 // A receiver's own slice, out of the root's slots: into its output and to the other receivers.
 // `to`: where each peer k wants this chunk, in shared memory, null for the root.
-template <bool kVec>
-__device__ void hand_on(Group& group, const DealtSlices& slices, const Chunks& chunks,
+template <bool kVec, bool kCounting>
+__device__ void hand_on(Group<kCounting>& group, const DealtSlices& slices, const Chunks& chunks,
                         uint8_t** to) {
   const Exchange& x = group.x;
   const int me = x.memory.rank, mine = group.peer(), others = x.memory.nranks - 1;
@@ -101,8 +102,9 @@ __device__ void hand_on(Group& group, const DealtSlices& slices, const Chunks& c
 
 // A receiver's: the slices of the other receivers, a chunk of one of them a turn; those of the root
 // have nothing in them.
-template <bool kVec>
-__device__ void take_handed(Group& group, const DealtSlices& slices, const Chunks& chunks) {
+template <bool kVec, bool kCounting>
+__device__ void take_handed(Group<kCounting>& group, const DealtSlices& slices,
+                            const Chunks& chunks) {
   const Exchange& x = group.x;
   const int me = x.memory.rank;
   for (uint64_t turn = group.first(); turn < group.count; turn = group.next()) {
@@ -123,7 +125,7 @@ __device__ void take_handed(Group& group, const DealtSlices& slices, const Chunk
   }
 }
 
-template <bool kVec>
+template <bool kVec, bool kCounting>
 __global__ void __launch_bounds__(kStoreThreads)
     broadcast_store(const __grid_constant__ Exchange x, const uint32_t chunk_bytes) {
   constexpr int kMovers = 2;  // groups of a block that use the links
@@ -133,7 +135,7 @@ __global__ void __launch_bounds__(kStoreThreads)
   begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   announce(x, epoch);
-  begin_store(x, shared);
+  begin_store<kCounting>(x, shared);
   const DealtSlices slices(x);
   const Chunks chunks(slices.each, chunk_bytes);
   const bool is_root = x.memory.rank == x.root;
@@ -147,7 +149,8 @@ __global__ void __launch_bounds__(kStoreThreads)
   const auto role = number == kMovers ? StoreRole::take
                     : is_root         ? StoreRole::give
                                       : StoreRole::sum;
-  Group group(x, shared, turns(role), role, number % kMovers, number == kMovers ? 1 : kMovers);
+  Group<kCounting> group(x, shared, turns(role), role, number % kMovers,
+                         number == kMovers ? 1 : kMovers);
   if (role == StoreRole::give)
     push_slices<kVec>(group, slices, chunks);
   else if (role == StoreRole::sum)
@@ -156,8 +159,8 @@ __global__ void __launch_bounds__(kStoreThreads)
     keep_slices<kVec>(group, slices, chunks);
   else
     take_handed<kVec>(group, slices, chunks);
-  await_peers(x, Protocol::simple, epoch);
-  end_store(
+  await_peers<kCounting>(x, Protocol::simple, epoch);
+  end_store<kCounting>(
       x, shared, chunks.count, epoch,
       [&](int peer, Count count) {
         if (is_root) return count == kSent;

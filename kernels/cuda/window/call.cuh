@@ -101,14 +101,99 @@ __device__ inline void write_report(const Exchange& x, ReportCode code, Protocol
   __threadfence_system();
 }
 
+// The waits of a block, in kernels that count them: in its shared memory until its end. By place:
+// all warps by lines, or each group by store, and last the whole block. Waits for several peers at
+// a time are one.
+inline constexpr int kWholeBlock = 3;
+struct BlockWaits {
+  struct {
+    unsigned long long recv_ns, send_ns, count;
+  } of[kWholeBlock + 1][kMostPeers + 1];  // by rank
+  unsigned long long all_ns[kWholeBlock + 1];
+  // Threads that look after a peer each and meet at a barrier behind: since when, and of the one
+  // that looked in vain most often how often, the side and the peer.
+  struct {
+    unsigned long long since_ns, last;
+  } together[kWholeBlock + 1];
+};
+__device__ __forceinline__ BlockWaits& block_waits() {
+  COLL_BLOCK_SHARED(BlockWaits, waits);
+  return waits;
+}
+// Out of line, as the next one: what does not wait stays short.
+static __device__ __noinline__ void count_wait(int place, int peer, WaitSide side,
+                                               uint64_t since_ns) {
+  BlockWaits& waits = block_waits();
+  auto& sum = waits.of[place][peer];
+  const uint64_t waited_ns = uint64_t(clock_ns()) - since_ns;
+  atomicAdd(side == WaitSide::recv ? &sum.recv_ns : &sum.send_ns, waited_ns);
+  atomicAdd(&sum.count, 1ull);
+  atomicAdd(&waits.all_ns[place], waited_ns);
+}
+static __device__ __noinline__ void join_wait(int place, int peer, WaitSide side, uint64_t since_ns,
+                                              uint32_t looks) {
+  auto& together = block_waits().together[place];
+  atomicMin(&together.since_ns, since_ns);
+  atomicMax(&together.last, uint64_t(looks) << 32 | uint32_t(side) << 16 | uint32_t(peer));
+}
+// One thread, behind the barrier.
+__device__ inline void count_together(int place) {
+  auto& together = block_waits().together[place];
+  if (together.last == 0) return;
+  count_wait(place, int(together.last & 0xffff), WaitSide(together.last >> 16 & 1),
+             together.since_ns);
+  together = {~0ull, 0};
+}
+// All threads, before a barrier.
+__device__ inline void begin_waits(const Exchange& x) {
+  BlockWaits& waits = block_waits();
+#pragma unroll 1
+  for (int i = int(threadIdx.x); i < (kWholeBlock + 1) * x.memory.nranks; i += int(blockDim.x))
+    waits.of[i / x.memory.nranks][i % x.memory.nranks] = {0, 0, 0};
+  if (threadIdx.x > kWholeBlock) return;
+  waits.all_ns[threadIdx.x] = 0;
+  waits.together[threadIdx.x] = {~0ull, 0};
+}
+// All threads, behind a barrier: to the rank's sums, the mean of those that had something to do, of
+// them `here` in this block and `all` in the launch. By lines warps; by store blocks, in which the
+// group counts that waited most, as one that is done does not wait.
+__device__ inline void end_waits(const Exchange& x, uint32_t here, uint32_t all) {
+  using Word = unsigned long long;
+  if (threadIdx.x >= kWarp) return;
+  if (threadIdx.x == 0) count_together(kWholeBlock);
+  __syncwarp();
+  const BlockWaits& waits = block_waits();
+  int most = 0;
+  for (int place = 1; place < kWholeBlock; ++place)
+    if (waits.all_ns[place] > waits.all_ns[most]) most = place;
+  const float part = float(kWaitParts) / float(all), whole = part * float(here);
+#pragma unroll 1
+  for (int r = int(threadIdx.x); r < x.memory.nranks; r += kWarp) {
+    const auto &one = waits.of[most][r], &block = waits.of[kWholeBlock][r];
+    if (here * (one.count + block.count) == 0) continue;
+    PeerWait& sum = x.shared.waits[r];
+    atomicAdd(reinterpret_cast<Word*>(&sum.recv_ns),
+              Word(float(one.recv_ns) * part + float(block.recv_ns) * whole));
+    atomicAdd(reinterpret_cast<Word*>(&sum.send_ns),
+              Word(float(one.send_ns) * part + float(block.send_ns) * whole));
+    atomicAdd(reinterpret_cast<Word*>(&sum.waits), one.count + block.count);
+  }
+}
+
 // A wait of one thread: ended by its value, by the abort word or by the deadline; the last two are
-// written into the report and end the kernel early.
+// written into the report and end the kernel early. kCounting, here and elsewhere: in the kernel's
+// form that counts waits. Both are compiled: what is never asked for would cost the smallest
+// operations some percent.
+template <bool kCounting>
 class WaitLimit {
  public:
   // True every so often, when the wait must be aborted.
   __device__ bool over(const Exchange& x, Protocol protocol, int peer, WaitSide side, uint64_t seen,
                        uint64_t wanted) {
-    if (++spins_ % 4096 != 0) return false;
+    ++spins_;
+    if constexpr (kCounting)
+      if (spins_ == 1) start_ = clock_ns();
+    if (spins_ % 4096 != 0) return false;
     if (start_ == 0) start_ = clock_ns();
     const bool aborted = *reinterpret_cast<volatile uint32_t*>(x.shared.abort_word) != 0;
     const bool late = clock_ns() - start_ > x.shared.timeout_ns;
@@ -116,6 +201,16 @@ class WaitLimit {
     write_report(x, aborted ? ReportCode::aborted : ReportCode::timeout, protocol, peer, side, seen,
                  wanted);
     return true;
+  }
+  // It is over, and was a warp's; of several peers for the one that was missing at the last look.
+  __device__ void count(int peer, WaitSide side) const {
+    if constexpr (kCounting)
+      if (spins_ > 0) count_wait(0, peer, side, uint64_t(start_));
+  }
+  // It is over, and was one of several (BlockWaits::together).
+  __device__ void join(int place, int peer, WaitSide side) const {
+    if constexpr (kCounting)
+      if (spins_ > 0) join_wait(place, peer, side, uint64_t(start_), spins_);
   }
 
  private:
@@ -131,21 +226,26 @@ __device__ inline void announce(const Exchange& x, uint64_t epoch) {
   if (!x.announces || k >= x.memory.nranks - 1) return;
   store_release(&x.counters(x.peer(k), x.memory.rank, int(blockIdx.x))->arrived, epoch);
 }
+template <bool kCounting>
 __device__ inline void wait_counter(const Exchange& x, Protocol protocol, int peer,
                                     const uint64_t* counter, uint64_t epoch) {
-  WaitLimit limit;
+  WaitLimit<kCounting> limit;
   for (uint64_t seen; (seen = load_acquire(counter)) < epoch;)
     if (limit.over(x, protocol, peer, WaitSide::send, seen, epoch)) return;
+  limit.join(kWholeBlock, peer, WaitSide::send);
 }
 // `heard`: the thread has something of this epoch from each peer that it takes from, which says the
 // same, and spares another look.
+template <bool kCounting>
 __device__ inline void await_peers(const Exchange& x, Protocol protocol, uint64_t epoch,
                                    bool heard = false) {
+  if constexpr (kCounting) __syncthreads();  // from here on the whole block waits
   const int k = int(threadIdx.x);
   if (!x.announces || k >= x.memory.nranks - 1) return;
   const int p = x.peer(k);
   if (heard && x.takes(p)) return;
-  wait_counter(x, protocol, p, &x.counters(x.memory.rank, p, int(blockIdx.x))->arrived, epoch);
+  wait_counter<kCounting>(x, protocol, p, &x.counters(x.memory.rank, p, int(blockIdx.x))->arrived,
+                          epoch);
 }
 
 // All ranks continue from the same epoch, whatever number of blocks a launch has: each block writes
@@ -155,6 +255,26 @@ __device__ inline void end_epoch(const Exchange& x, uint64_t epoch) {
   for (int b = int(blockIdx.x) + int(threadIdx.x) * int(gridDim.x); b < kWindowBlocks;
        b += int(blockDim.x) * int(gridDim.x))
     x.epochs()[b] = epoch;
+}
+
+// The begin and the end of kernels by lines. `units`: a warp that has none does not wait.
+template <bool kCounting>
+__device__ __forceinline__ void begin_lines(const Exchange& x) {
+  if constexpr (kCounting) {
+    begin_waits(x);
+    __syncthreads();
+  }
+  begin_launch([&] { fetch_arguments(x); });
+}
+__device__ inline void end_line_waits(const Exchange& x, uint32_t units) {
+  const uint32_t warps = blockDim.x / kWarp, before = blockIdx.x * warps;
+  const uint32_t all = min(units, gridDim.x * warps);
+  end_waits(x, before < all ? min(all - before, warps) : 0, all);
+}
+template <bool kCounting>
+__device__ __forceinline__ void end_lines(const Exchange& x, uint64_t epoch, uint32_t units) {
+  end_epoch(x, epoch);
+  if constexpr (kCounting) end_line_waits(x, units);
 }
 
 }  // namespace collctl::kernels::cuda

@@ -29,9 +29,11 @@ Exchange direct_exchange_of(const WindowLaunch& launch) {
 template <WordKind kKind>
 int launch_reduction(KernelId kernel, const WindowLaunch& launch, const Exchange& x,
                      const Direct& direct, int blocks) {
-  return launch_kernel(
-      kernel == KernelId::direct_two_shot ? &two_shot_direct<kKind> : &reduce_direct<kKind>, blocks,
-      kStoreThreads, launch.stream, x, direct);
+  return with_form(x, [&]<bool kCounting>() {
+    return launch_kernel(kernel == KernelId::direct_two_shot ? &two_shot_direct<kKind, kCounting>
+                                                             : &reduce_direct<kKind, kCounting>,
+                         blocks, kStoreThreads, launch.stream, x, direct);
+  });
 }
 
 const KernelRow* find_direct(Collective collective, int nranks, uint64_t bytes, DirectPath path) {
@@ -42,10 +44,10 @@ const KernelRow* find_direct(Collective collective, int nranks, uint64_t bytes, 
                       .direct = path});
 }
 
-template <WordKind kKind>
+template <WordKind kKind, bool kCounting>
 int prepare_reductions() {
-  const int failed = prepare_kernel(&two_shot_direct<kKind>);
-  return failed != 0 ? failed : prepare_kernel(&reduce_direct<kKind>);
+  const int failed = prepare_kernel(&two_shot_direct<kKind, kCounting>);
+  return failed != 0 ? failed : prepare_kernel(&reduce_direct<kKind, kCounting>);
 }
 
 }  // namespace
@@ -74,7 +76,10 @@ int launch_direct(const WindowLaunch& launch) {
   direct.relays = relays;
   switch (kind_of(launch.work)) {
     case WordKind::copy:
-      return launch_kernel(&put_direct, blocks, kStoreThreads, launch.stream, x, direct);
+      return with_form(x, [&]<bool kCounting>() {
+        return launch_kernel(&put_direct<kCounting>, blocks, kStoreThreads, launch.stream, x,
+                             direct);
+      });
     case WordKind::sum_float32:
       return launch_reduction<WordKind::sum_float32>(row->id, launch, x, direct, blocks);
     case WordKind::sum_float16:
@@ -86,13 +91,15 @@ int launch_direct(const WindowLaunch& launch) {
   }
 }
 
-int prepare_direct() {
-  int failed = prepare_kernel(&put_direct);
-  if (failed == 0) failed = prepare_reductions<WordKind::sum_float32>();
-  if (failed == 0) failed = prepare_reductions<WordKind::sum_float16>();
-  if (failed == 0) failed = prepare_reductions<WordKind::sum_bfloat16>();
-  if (failed == 0) failed = prepare_reductions<WordKind::generic>();
-  return failed;
+int prepare_direct(bool counts_waits) {
+  return prepare_forms(counts_waits, [&]<bool kCounting>() {
+    int failed = prepare_kernel(&put_direct<kCounting>);
+    if (failed == 0) failed = prepare_reductions<WordKind::sum_float32, kCounting>();
+    if (failed == 0) failed = prepare_reductions<WordKind::sum_float16, kCounting>();
+    if (failed == 0) failed = prepare_reductions<WordKind::sum_bfloat16, kCounting>();
+    if (failed == 0) failed = prepare_reductions<WordKind::generic, kCounting>();
+    return failed;
+  });
 }
 
 }  // namespace collctl::kernels::cuda

@@ -95,16 +95,17 @@ __device__ inline void say_open(const Exchange& x, const Direct& direct, uint64_
 
 // Its second half, by nranks threads; the block's or the group's barrier comes next. Where a peer
 // does not arrive, or arrives with another operation, `to.failed` is set and nothing may be
-// touched.
+// touched. `place`: where its waits are counted.
+template <bool kCounting>
 __device__ inline void hear_open(const Exchange& x, const Direct& direct, StoreShared& shared,
-                                 DirectShared& to, uint64_t epoch, int t) {
+                                 DirectShared& to, uint64_t epoch, int t, int place) {
   const int others = x.memory.nranks - 1;
   if (t > others) return;
   const int p = t < others ? x.peer(t) : x.memory.rank;
   uint64_t input = offset_of(x, direct, x.input), output = offset_of(x, direct, x.output);
   if (t < others) {
     const auto* announced = x.counters(x.memory.rank, p, int(blockIdx.x))->announced;
-    WaitLimit limit;
+    WaitLimit<kCounting> limit;
     uint64_t values[3], what = 0;
     const auto fail = [&] {
       atomicExch(&shared.failed, 1u);
@@ -118,6 +119,7 @@ __device__ inline void hear_open(const Exchange& x, const Direct& direct, StoreS
         if (limit.over(x, Protocol::simple, p, WaitSide::recv, what & kEpochMask, epoch))
           return fail();
       }
+    limit.join(place, p, WaitSide::recv);
     fence_system();  // what is read of the peer's input from here on is no older
     what >>= kEpochBits;
     if (what != what_of(x) || values[2] != x.bytes) {
@@ -135,24 +137,28 @@ __device__ inline void hear_open(const Exchange& x, const Direct& direct, StoreS
 }
 
 // All threads of a launch that does nothing before it is open. False: it never will be.
+template <bool kCounting>
 __device__ inline bool open_together(const Exchange& x, const Direct& direct, StoreShared& shared,
                                      DirectShared& to, uint64_t epoch) {
   const int t = int(threadIdx.x);
   say_open(x, direct, epoch, t);
-  hear_open(x, direct, shared, to, epoch, t);
+  hear_open<kCounting>(x, direct, shared, to, epoch, t, kWholeBlock);
   __syncthreads();
+  if constexpr (kCounting)
+    if (t == 0) count_together(kWholeBlock);
   return to.failed == 0;
 }
 
 // Completion is not announced where something was aborted.
+template <bool kCounting>
 __device__ inline void close_together(const Exchange& x, StoreShared& shared, uint64_t epoch) {
   __syncthreads();
   const int k = int(threadIdx.x);
   if (shared.failed != 0 || k >= x.memory.nranks - 1) return;
   const int p = x.peer(k);
   store_release(&x.counters(p, x.memory.rank, int(blockIdx.x))->closed, epoch);
-  wait_counter(x, Protocol::simple, p, &x.counters(x.memory.rank, p, int(blockIdx.x))->closed,
-               epoch);
+  wait_counter<kCounting>(x, Protocol::simple, p,
+                          &x.counters(x.memory.rank, p, int(blockIdx.x))->closed, epoch);
 }
 
 // Whether what is the same for all blocks of a launch lets it move 16 bytes at a time.
@@ -177,8 +183,8 @@ struct EmitDirect {
 
 // --- store ---
 
-template <WordKind kKind, bool kVec>
-__device__ void sum_given(Group& group, const Slices& slices, const Chunks& chunks,
+template <WordKind kKind, bool kVec, bool kCounting>
+__device__ void sum_given(Group<kCounting>& group, const Slices& slices, const Chunks& chunks,
                           const DirectShared& to, uint64_t from_chunk) {
   const Exchange& x = group.x;
   const int me = x.memory.rank, mine = group.peer();
@@ -202,7 +208,7 @@ __device__ void sum_given(Group& group, const Slices& slices, const Chunks& chun
 }
 
 // One group of a block gives and then helps the two that add up.
-template <WordKind kKind>
+template <WordKind kKind, bool kCounting>
 __global__ void __launch_bounds__(kStoreThreads)
     two_shot_direct(const __grid_constant__ Exchange x, const __grid_constant__ Direct direct) {
   COLL_BLOCK_SHARED(StoreShared, shared);
@@ -211,7 +217,7 @@ __global__ void __launch_bounds__(kStoreThreads)
   begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   if (threadIdx.x == 0) to.unaligned = to.failed = 0;
-  begin_store(x, shared);
+  begin_store<kCounting>(x, shared);
   const Slices slices(x);
   const Chunks chunks(slices.each, direct.chunk_bytes);
   const auto turns = [&](StoreRole of) {
@@ -219,7 +225,7 @@ __global__ void __launch_bounds__(kStoreThreads)
   };
   const int number = int(threadIdx.x) / kGroupThreads, t = int(threadIdx.x) % kGroupThreads;
   if (number == 0) {
-    Group giver(x, shared, turns(StoreRole::give), StoreRole::give, 0, 1);
+    Group<kCounting> giver(x, shared, turns(StoreRole::give), StoreRole::give, 0, 1);
     if (reinterpret_cast<uintptr_t>(x.input) % 16 == 0)
       push_slices<true>(giver, slices, chunks);
     else
@@ -228,21 +234,25 @@ __global__ void __launch_bounds__(kStoreThreads)
   } else {
     if (number == 1) {
       say_open(x, direct, epoch, t);
-      hear_open(x, direct, shared, to, epoch, t);
+      hear_open<kCounting>(x, direct, shared, to, epoch, t, number);
+      if constexpr (kCounting) {
+        group_sync<kGroupThreads>(number);
+        if (t == 0) count_together(number);
+      }
     }
     barrier_sync(kHeard, (kStoreGroups - 1) * kGroupThreads);
     if (number == 1) barrier_arrive(kTold, 2 * kGroupThreads);
   }
-  Group group(x, shared, turns(StoreRole::sum), StoreRole::sum, number == 0 ? 0 : number - 1,
-              kStoreGroups - 1);
+  Group<kCounting> group(x, shared, turns(StoreRole::sum), StoreRole::sum,
+                         number == 0 ? 0 : number - 1, kStoreGroups - 1);
   uint64_t from = number == 0 ? group.join() : group.first();
   if (to.failed != 0) from = chunks.count;
   if (to.unaligned == 0)
     sum_given<kKind, true>(group, slices, chunks, to, from);
   else
     sum_given<kKind, false>(group, slices, chunks, to, from);
-  close_together(x, shared, epoch);
-  end_store(
+  close_together<kCounting>(x, shared, epoch);
+  end_store<kCounting>(
       x, shared, chunks.count, epoch,
       [](int, Count count) { return count == kSent || count == kReceived; },
       [&](StoreRole role) -> uint64_t {
@@ -253,8 +263,8 @@ __global__ void __launch_bounds__(kStoreThreads)
 
 // --- load ---
 
-template <WordKind kKind, bool kVec>
-__device__ void sum_loaded(Group& group, const Chunks& chunks, const DirectShared& to,
+template <WordKind kKind, bool kVec, bool kCounting>
+__device__ void sum_loaded(Group<kCounting>& group, const Chunks& chunks, const DirectShared& to,
                            uint64_t in_at, uint64_t out_at) {
   const Exchange& x = group.x;
   for (uint64_t c = group.first(); c < chunks.count; c = group.next()) {
@@ -267,7 +277,7 @@ __device__ void sum_loaded(Group& group, const Chunks& chunks, const DirectShare
   }
 }
 
-template <WordKind kKind>
+template <WordKind kKind, bool kCounting>
 __global__ void __launch_bounds__(kStoreThreads)
     reduce_direct(const __grid_constant__ Exchange x, const __grid_constant__ Direct direct) {
   COLL_BLOCK_SHARED(StoreShared, shared);
@@ -275,24 +285,24 @@ __global__ void __launch_bounds__(kStoreThreads)
   begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   if (threadIdx.x == 0) to.unaligned = to.failed = 0;
-  begin_store(x, shared);
+  begin_store<kCounting>(x, shared);
   const bool scatters = x.collective == Collective::reduce_scatter;
   const Slices slices(x);
   const uint64_t slice = slices.first(x.memory.rank);
   const uint64_t bytes = scatters ? x.bytes : slices.size(x.memory.rank);
   const Chunks chunks(bytes, direct.chunk_bytes);
-  const bool open = open_together(x, direct, shared, to, epoch);
+  const bool open = open_together<kCounting>(x, direct, shared, to, epoch);
   if (open) {
-    Group group(x, shared, chunks.count, StoreRole::sum, int(threadIdx.x) / kGroupThreads,
-                kStoreGroups);
+    Group<kCounting> group(x, shared, chunks.count, StoreRole::sum,
+                           int(threadIdx.x) / kGroupThreads, kStoreGroups);
     const uint64_t in_at = scatters ? x.reduce_own : slice, out_at = scatters ? 0 : slice;
     if (to.unaligned == 0 && strides_aligned(x))
       sum_loaded<kKind, true>(group, chunks, to, in_at, out_at);
     else
       sum_loaded<kKind, false>(group, chunks, to, in_at, out_at);
   }
-  close_together(x, shared, epoch);
-  end_store(
+  close_together<kCounting>(x, shared, epoch);
+  end_store<kCounting>(
       x, shared, chunks.count, epoch, [](int, Count) { return false; },
       [&](StoreRole role) { return open && role == StoreRole::sum ? chunks.count : 0; });
 }
@@ -342,8 +352,8 @@ __device__ __forceinline__ void spread_bytes(const uint8_t* from, const DirectSh
   }
 }
 
-template <bool kVec>
-__device__ void put_chunks(Group& group, const Chunks& chunks, const DirectShared& to,
+template <bool kVec, bool kCounting>
+__device__ void put_chunks(Group<kCounting>& group, const Chunks& chunks, const DirectShared& to,
                            const uint8_t* input, uint64_t first) {
   const Exchange& x = group.x;
   const int ranks = x.memory.nranks, others = ranks - 1;
@@ -364,6 +374,7 @@ __device__ void put_chunks(Group& group, const Chunks& chunks, const DirectShare
   }
 }
 
+template <bool kCounting>
 __global__ void __launch_bounds__(kStoreThreads)
     put_direct(const __grid_constant__ Exchange x, const __grid_constant__ Direct direct) {
   COLL_BLOCK_SHARED(StoreShared, shared);
@@ -371,23 +382,23 @@ __global__ void __launch_bounds__(kStoreThreads)
   begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   if (threadIdx.x == 0) to.unaligned = to.failed = 0;
-  begin_store(x, shared);
+  begin_store<kCounting>(x, shared);
   const bool relays = direct.relays && x.memory.rank != x.root;
   const bool gives = relays || x.copy_own || (x.gives_to != Peers::none && !direct.relays);
   const Part part = relays ? relayed(x) : Part{0, x.bytes};
   const Chunks chunks(part.bytes, direct.chunk_bytes);
-  const bool open = open_together(x, direct, shared, to, epoch);
+  const bool open = open_together<kCounting>(x, direct, shared, to, epoch);
   if (open && gives) {
-    Group group(x, shared, chunks.count, StoreRole::give, int(threadIdx.x) / kGroupThreads,
-                kStoreGroups);
+    Group<kCounting> group(x, shared, chunks.count, StoreRole::give,
+                           int(threadIdx.x) / kGroupThreads, kStoreGroups);
     const uint8_t* input = relays ? to.in[x.root] : x.input;
     if (to.unaligned == 0 && strides_aligned(x))
       put_chunks<true>(group, chunks, to, input, part.first);
     else
       put_chunks<false>(group, chunks, to, input, part.first);
   }
-  close_together(x, shared, epoch);
-  end_store(
+  close_together<kCounting>(x, shared, epoch);
+  end_store<kCounting>(
       x, shared, chunks.count, epoch, [](int, Count) { return false; },
       [&](StoreRole role) { return open && gives && role == StoreRole::give ? chunks.count : 0; });
 }

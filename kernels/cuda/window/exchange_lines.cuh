@@ -11,12 +11,13 @@ inline constexpr int kLineThreads = 512;
 // flight; one where a warp has no more than one. A warp writes only where it has read its input
 // before, so an operation in place is right. kPeers: with so many peers at a time, for small
 // operations: what is in flight together takes as long as one; in larger ones it is too much.
-// kWords: of whole aligned words (UserUnits).
-template <class Protocol, int kCount, int kPeers, bool kWords>
+// kWords: of whole aligned words (UserUnits). kWaits: counts them (WaitLimit).
+template <class Protocol, int kCount, int kPeers, bool kWords, bool kWaits>
 struct Batch {
   using L = Protocol;
   using User = UserUnits<L, kWords>;
   static constexpr int kUnits = kCount, kAtOnce = kPeers;
+  static constexpr bool kCounting = kWaits;
   uint32_t first, stride;  // in units
   __device__ Batch() {
     const uint32_t warps = blockDim.x / 32;
@@ -134,7 +135,8 @@ __device__ __forceinline__ bool wait_batch(const Exchange& x, const Source (&fro
       if (const uint32_t u = batch.unit(turn, i); u < from[p].units)
         what(from[p].lines + uint64_t(u) * 512, d[p][i]);
   };
-  WaitLimit limit;
+  WaitLimit<B::kCounting> limit;
+  int late = 0;
   while (true) {
     uint32_t missing = 0;  // one bit a peer
 #pragma unroll
@@ -143,13 +145,14 @@ __device__ __forceinline__ bool wait_batch(const Exchange& x, const Source (&fro
         missing |= uint32_t(!L::load(unit, lane, to, epoch)) << p;
       });
     if (!__any_sync(~0u, missing != 0)) break;
-    int late = 0;
+    late = 0;
 #pragma unroll
     for (int p = B::kAtOnce - 1; p > 0; --p)
       if (!__any_sync(~0u, missing & ((1u << p) - 1)) && late == 0) late = p;
     const bool over = limit.over(x, L::kId, peer_of(late), WaitSide::recv, epoch - 1, epoch);
     if (__any_sync(~0u, over)) return false;
   }
+  if (lane == 0) limit.count(peer_of(late), WaitSide::recv);
 #pragma unroll
   for (int p = 0; p < B::kAtOnce; ++p)
     each_unit(p, [&](const uint8_t* unit, LaneData& to) { L::settle(unit, lane, to); });
@@ -251,7 +254,7 @@ __device__ __forceinline__ bool take_lines(const Exchange& x, const B& batch, ui
 template <class B, WordKind kKind>
 __global__ void __launch_bounds__(kLineThreads) exchange_lines(const __grid_constant__ Exchange x) {
   using L = typename B::L;
-  begin_launch([&] { fetch_arguments(x); });
+  begin_lines<B::kCounting>(x);
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   announce(x, epoch);
   const int lane = int(threadIdx.x) % 32;
@@ -266,8 +269,8 @@ __global__ void __launch_bounds__(kLineThreads) exchange_lines(const __grid_cons
         !take_lines<B, kKind>(x, batch, turn - 1, units, lane, epoch))
       break;
   }
-  await_peers(x, L::kId, epoch, turns > 0);
-  end_epoch(x, epoch);
+  await_peers<B::kCounting>(x, L::kId, epoch, turns > 0);
+  end_lines<B::kCounting>(x, epoch, units);
 }
 
 }  // namespace collctl::kernels::cuda

@@ -19,8 +19,8 @@ struct EmitOutput {
 
 // For an operation in which a place of the output is a place of what is given (all-reduce): each
 // chunk goes to all peers in one turn, so that takers can wait until it was read.
-template <bool kVec>
-__device__ void push_chunks(Group& group, const Chunks& chunks) {
+template <bool kVec, bool kCounting>
+__device__ void push_chunks(Group<kCounting>& group, const Chunks& chunks) {
   const Exchange& x = group.x;
   const int others = x.memory.nranks - 1, me = x.memory.rank, t = group.t;
   const int mine = group.peer();
@@ -52,8 +52,9 @@ struct Blocks {
   __device__ uint64_t size(int) const { return bytes; }
 };
 
-template <WordKind kKind, bool kVec>
-__device__ void sum_chunks(Group& group, const Chunks& chunks, bool whole, uint64_t from) {
+template <WordKind kKind, bool kVec, bool kCounting>
+__device__ void sum_chunks(Group<kCounting>& group, const Chunks& chunks, bool whole,
+                           uint64_t from) {
   const Exchange& x = group.x;
   const int me = x.memory.rank, t = group.t;
   const int mine = group.peer();
@@ -81,8 +82,8 @@ __device__ void sum_chunks(Group& group, const Chunks& chunks, bool whole, uint6
 }
 
 // Puts what arrived into place, a chunk of one peer a turn, and of every chunk the own one last.
-template <bool kVec>
-__device__ void take_chunks(Group& group, const Chunks& chunks, uint64_t from) {
+template <bool kVec, bool kCounting>
+__device__ void take_chunks(Group<kCounting>& group, const Chunks& chunks, uint64_t from) {
   const Exchange& x = group.x;
   const int me = x.memory.rank;
   for (uint64_t turn = from; turn < group.count; turn = group.next()) {
@@ -109,14 +110,14 @@ __device__ void take_chunks(Group& group, const Chunks& chunks, uint64_t from) {
   }
 }
 
-template <WordKind kKind, bool kVec>
+template <WordKind kKind, bool kVec, bool kCounting>
 __global__ void __launch_bounds__(kStoreThreads)
     exchange_store(const __grid_constant__ Exchange x, const uint32_t chunk_bytes) {
   COLL_BLOCK_SHARED(StoreShared, shared);
   begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   announce(x, epoch);
-  begin_store(x, shared);
+  begin_store<kCounting>(x, shared);
   const Chunks chunks(x.bytes, chunk_bytes);
   constexpr bool kCopies = kKind == WordKind::copy;
   const bool whole = !kCopies && x.in_stride == 0;
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(kStoreThreads)
       chunks.count * (kCopies ? count_of(x, x.takes_from) + x.copy_own : takes);
   constexpr int kGivers = 2;
   const int number = int(threadIdx.x) / kGroupThreads;
-  const auto take = [&](Group& group, uint64_t from) {
+  const auto take = [&](Group<kCounting>& group, uint64_t from) {
     if constexpr (kCopies)
       take_chunks<kVec>(group, chunks, from);
     else
@@ -135,7 +136,7 @@ __global__ void __launch_bounds__(kStoreThreads)
   };
   if (number < kGivers) {
     if (gives) {
-      Group group(x, shared, give_turns, StoreRole::give, number, kGivers);
+      Group<kCounting> group(x, shared, give_turns, StoreRole::give, number, kGivers);
       bool done = false;
       if constexpr (!kCopies) {
         if (whole) push_chunks<kVec>(group, chunks);
@@ -144,15 +145,15 @@ __global__ void __launch_bounds__(kStoreThreads)
       if (!done) push_slices<kVec>(group, Blocks{x.in_stride, x.bytes}, chunks);
     }
     if (gives && takes) {  // what is left to take at the end is not left to one group
-      Group group(x, shared, take_turns, StoreRole::take, 0, 1);
+      Group<kCounting> group(x, shared, take_turns, StoreRole::take, 0, 1);
       take(group, group.join());
     }
   } else {
-    Group group(x, shared, take_turns, StoreRole::take, 0, 1);
+    Group<kCounting> group(x, shared, take_turns, StoreRole::take, 0, 1);
     if (takes) take(group, group.first());
   }
-  await_peers(x, Protocol::simple, epoch);
-  end_store(
+  await_peers<kCounting>(x, Protocol::simple, epoch);
+  end_store<kCounting>(
       x, shared, chunks.count, epoch,
       [&](int peer, Count count) {
         return (count == kSent && x.gives(peer)) || (count == kReceived && x.takes(peer));

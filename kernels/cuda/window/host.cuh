@@ -98,6 +98,19 @@ inline int at_most(uint64_t value, int bound) {
   return value < uint64_t(bound) ? (value == 0 ? 1 : int(value)) : bound;
 }
 
+// Kernels come in two forms (WaitLimit): runs call<kCounting>() for the one that is wanted;
+// prepares both, or the one that counts nothing.
+template <class Call>
+int with_form(const Exchange& x, Call call) {
+  return x.shared.waits != nullptr ? call.template operator()<true>()
+                                   : call.template operator()<false>();
+}
+template <class Prepare>
+int prepare_forms(bool counts_waits, Prepare prepare) {
+  const int failed = prepare.template operator()<false>();
+  return failed != 0 || !counts_waits ? failed : prepare.template operator()<true>();
+}
+
 template <Places kPlaces = Places::any, class... Arguments>
 int launch_kernel(void (*kernel)(Arguments...), int blocks, int threads, void* stream,
                   const std::type_identity_t<Arguments>&... arguments) {

@@ -11,11 +11,15 @@ namespace collctl::kernels::cuda {
 namespace {
 
 using Ll128 = Lines<Protocol::ll128>;
-// Batches of whole aligned words, and of anything else (launch.cu).
-using Small = Batch<Ll128, 1, 1, true>;
-using Large = Batch<Ll128, 3, 1, true>;
-using Odd = Batch<Ll128, 1, 1, false>;
-using OddLarge = Batch<Ll128, 4, 1, false>;
+// Batches of whole aligned words, and of anything else (operations.cuh).
+template <bool kCounting>
+using Small = Batch<Ll128, 1, 1, true, kCounting>;
+template <bool kCounting>
+using Large = Batch<Ll128, 3, 1, true, kCounting>;
+template <bool kCounting>
+using Odd = Batch<Ll128, 1, 1, false, kCounting>;
+template <bool kCounting>
+using OddLarge = Batch<Ll128, 4, 1, false, kCounting>;
 
 // The same at both ends, which know only of this message.
 uint32_t chunk_of_message(const WindowLaunch& launch, uint64_t bytes) {
@@ -64,8 +68,11 @@ int launch_store(const WindowLaunch& launch, const Exchange& x, const Messages& 
   const uint64_t bytes = largest_of(m);
   const int most = x.memory.own != nullptr ? host_cut(bytes, false).blocks : kWindowBlocks;
   const int blocks = asked > 0 ? asked : at_most((bytes + 2047) / 2048, most);
-  return launch_kernel(aligned(m, 16) ? &message_store<true> : &message_store<false>, blocks,
-                       kStoreThreads, launch.stream, x, m);
+  return with_form(x, [&]<bool kCounting>() {
+    return launch_kernel(
+        aligned(m, 16) ? &message_store<true, kCounting> : &message_store<false, kCounting>, blocks,
+        kStoreThreads, launch.stream, x, m);
+  });
 }
 
 // How many messages of their pairs come before, and whether more follow.
@@ -106,13 +113,15 @@ int launch_lines(const WindowLaunch& launch, Exchange x, MessageRounds& rounds) 
   const auto run = [&]<Places kPlaces>(auto* kernel) {
     return launch_kernel<kPlaces>(kernel, blocks, threads, launch.stream, x, rounds);
   };
-  if (odd)
-    return run.template operator()<Places::any>(units > warps ? &message_lines<OddLarge>
-                                                              : &message_lines<Odd>);
-  if (units > warps + warps / 2)
-    return run.template operator()<Places::alone>(&message_lines<Large>);
-  return run.template operator()<Places::any>(units > warps ? &message_lines<Large>
-                                                            : &message_lines<Small>);
+  return with_form(x, [&]<bool kCounting>() {
+    auto* const large = &message_lines<Large<kCounting>>;
+    if (odd)
+      return run.template operator()<Places::any>(
+          units > warps ? &message_lines<OddLarge<kCounting>> : &message_lines<Odd<kCounting>>);
+    if (units > warps + warps / 2) return run.template operator()<Places::alone>(large);
+    return run.template operator()<Places::any>(units > warps ? large
+                                                              : &message_lines<Small<kCounting>>);
+  });
 }
 
 }  // namespace
@@ -148,14 +157,16 @@ int launch_messages(const WindowLaunch& launch) {
   return launch_lines(launch, x, rounds);
 }
 
-int prepare_messages() {
-  int failed = prepare_kernel(&message_store<true>);
-  if (failed == 0) failed = prepare_kernel(&message_store<false>);
-  if (failed == 0) failed = prepare_kernel(&message_lines<Small>);
-  if (failed == 0) failed = prepare_kernel(&message_lines<Large>);
-  if (failed == 0) failed = prepare_kernel(&message_lines<Odd>);
-  if (failed == 0) failed = prepare_kernel(&message_lines<OddLarge>);
-  return failed;
+int prepare_messages(bool counts_waits) {
+  return prepare_forms(counts_waits, [&]<bool kCounting>() {
+    int failed = prepare_kernel(&message_store<true, kCounting>);
+    if (failed == 0) failed = prepare_kernel(&message_store<false, kCounting>);
+    if (failed == 0) failed = prepare_kernel(&message_lines<Small<kCounting>>);
+    if (failed == 0) failed = prepare_kernel(&message_lines<Large<kCounting>>);
+    if (failed == 0) failed = prepare_kernel(&message_lines<Odd<kCounting>>);
+    if (failed == 0) failed = prepare_kernel(&message_lines<OddLarge<kCounting>>);
+    return failed;
+  });
 }
 
 }  // namespace collctl::kernels::cuda

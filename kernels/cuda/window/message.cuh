@@ -26,8 +26,8 @@ __device__ inline void count_launch(const Exchange& x) {
     atomicAdd(reinterpret_cast<unsigned long long*>(x.messages()), 1ull);
 }
 
-template <bool kVec>
-__device__ void send_chunks(Group& group, const Messages& m, const Chunks& chunks) {
+template <bool kVec, bool kCounting>
+__device__ void send_chunks(Group<kCounting>& group, const Messages& m, const Chunks& chunks) {
   const Exchange& x = group.x;
   const int me = x.memory.rank, p = m.send_peer;
   const bool mine = group.peer() == p;
@@ -43,8 +43,8 @@ __device__ void send_chunks(Group& group, const Messages& m, const Chunks& chunk
   }
 }
 
-template <bool kVec>
-__device__ void receive_chunks(Group& group, const Messages& m, const Chunks& chunks,
+template <bool kVec, bool kCounting>
+__device__ void receive_chunks(Group<kCounting>& group, const Messages& m, const Chunks& chunks,
                                uint64_t from) {
   const Exchange& x = group.x;
   const int me = x.memory.rank, p = m.recv_peer;
@@ -63,30 +63,30 @@ __device__ void receive_chunks(Group& group, const Messages& m, const Chunks& ch
   }
 }
 
-template <bool kVec>
+template <bool kVec, bool kCounting>
 __global__ void __launch_bounds__(kStoreThreads)
     message_store(const __grid_constant__ Exchange x, const __grid_constant__ Messages m) {
   COLL_BLOCK_SHARED(StoreShared, shared);
   begin_launch([&] { fetch_arguments(x); });
-  begin_store(x, shared);
+  begin_store<kCounting>(x, shared);
   const Chunks sent(m.send_bytes, m.send_chunk), received(m.recv_bytes, m.recv_chunk);
   constexpr int kGivers = 2;  // as in exchange_store
   const int number = int(threadIdx.x) / kGroupThreads;
   const bool joins = sent.count > 0 && received.count > 0;
   if (number < kGivers) {
     if (sent.count > 0) {
-      Group group(x, shared, sent.count, StoreRole::give, number, kGivers);
+      Group<kCounting> group(x, shared, sent.count, StoreRole::give, number, kGivers);
       send_chunks<kVec>(group, m, sent);
     }
     if (joins) {
-      Group group(x, shared, received.count, StoreRole::take, 0, 1);
+      Group<kCounting> group(x, shared, received.count, StoreRole::take, 0, 1);
       receive_chunks<kVec>(group, m, received, group.join());
     }
   } else if (received.count > 0) {
-    Group group(x, shared, received.count, StoreRole::take, 0, 1);
+    Group<kCounting> group(x, shared, received.count, StoreRole::take, 0, 1);
     receive_chunks<kVec>(group, m, received, group.first());
   }
-  end_counts(
+  end_counts<kCounting>(
       x, shared, 0,
       [&](int peer, Count count) -> uint64_t {
         if (count == kSent && peer == m.send_peer) return sent.count;

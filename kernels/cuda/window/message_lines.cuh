@@ -38,15 +38,18 @@ class Taken {
     look();
   }
   // The warp together: until the bank of message `number` may be written. False: aborted.
+  template <bool kCounting>
   __device__ __forceinline__ bool wait(const Exchange& x, int peer, uint64_t number) {
-    WaitLimit limit;
+    WaitLimit<kCounting> limit;
     while (true) {
       const uint64_t least = least_seen();
-      if (!__any_sync(~0u, least + 1 < number)) return true;
+      if (!__any_sync(~0u, least + 1 < number)) break;
       const bool over = limit.over(x, Protocol::ll128, peer, WaitSide::send, least, number - 1);
       if (__any_sync(~0u, over)) return false;
       look();
     }
+    if (threadIdx.x % kWarp == 0) limit.count(peer, WaitSide::send);
+    return true;
   }
 
  private:
@@ -94,7 +97,7 @@ __global__ void __launch_bounds__(kLineThreads)
     message_lines(const __grid_constant__ Exchange x,
                   const __grid_constant__ MessageRounds rounds) {
   using L = typename B::L;
-  begin_launch([&] { fetch_arguments(x); });
+  begin_lines<B::kCounting>(x);
   const int lane = int(threadIdx.x) % 32, me = x.memory.rank, nranks = x.memory.nranks;
   const B batch;
   const auto count_with = [&](int block, int peer, Count count) -> uint64_t& {
@@ -115,7 +118,7 @@ __global__ void __launch_bounds__(kLineThreads)
     const uint64_t received = count_with(int(blockIdx.x), from, kLinesReceived) + m.recv_before;
     const uint32_t send_units = units_of<L>(m.send_bytes), recv_units = units_of<L>(m.recv_bytes);
     const uint32_t gives = batch.turns(send_units), takes = batch.turns(recv_units);
-    bool ok = gives == 0 || taken.wait(x, to, sent);
+    bool ok = gives == 0 || taken.wait<B::kCounting>(x, to, sent);
     // Giving is a turn ahead of taking.
 #pragma unroll 1
     for (uint32_t turn = 0; ok && turn <= (gives > takes ? gives : takes); ++turn) {
@@ -131,6 +134,7 @@ __global__ void __launch_bounds__(kLineThreads)
       each_block([&](int b) { count_with(b, from, kLinesReceived) = received + 1; });
   }
   count_launch(x);
+  if constexpr (B::kCounting) end_line_waits(x, units_of<L>(x.bytes));
 }
 
 }  // namespace collctl::kernels::cuda

@@ -17,6 +17,7 @@ namespace collctl::kernels::cuda {
 inline constexpr int kGroupThreads = 256;  // of each part of a store kernel's block
 inline constexpr int kStoreGroups = 3;
 inline constexpr int kStoreThreads = kStoreGroups * kGroupThreads;
+static_assert(kStoreGroups == kWholeBlock);
 
 __device__ __forceinline__ uint64_t low_word(const uint4& v) {
   return v.x | uint64_t(v.y) << 32;
@@ -158,6 +159,7 @@ struct Chunks {
 // The first chunk is the group's by its number; the others it asks for, each while it moves the one
 // before. So a role asks as often as it has chunks, and once more for each group that joins when
 // its own role is done: that is how blocks know what was asked for in earlier launches.
+template <bool kCounting>
 class Group {
  public:
   // `count`: of the role's turns. `number_of_role`: of this group among those of its block that
@@ -193,6 +195,8 @@ class Group {
   __device__ void start() {
     if (t == 0) drawn_ = atomicAdd(reinterpret_cast<unsigned long long*>(ticket_), 1ull);
     sync();
+    if constexpr (kCounting)
+      if (t == 0) count_together(number_);
   }
   __device__ void end() {
     if (t == 0) shared_.next[number_] = has_failed() ? count : drawn_ + not_drawn_;
@@ -201,12 +205,13 @@ class Group {
   // Until `word` is above `above`, or the wait is aborted: then what follows is not made known,
   // and the groups end.
   __device__ void wait(const uint64_t* word, uint64_t above, int peer, WaitSide side) {
-    WaitLimit limit;
+    WaitLimit<kCounting> limit;
     for (uint64_t seen; (seen = load_acquire(word)) <= above;)
       if (limit.over(x, Protocol::simple, peer, side, seen, above + 1)) {
         atomicExch(&shared_.failed, 1u);
         return;
       }
+    if (peer != x.memory.rank) limit.join(number_, peer, side);
   }
   // Until the slot of `number` is free.
   __device__ void wait_slot(const uint64_t* taken, uint64_t number, int peer) {
@@ -249,16 +254,18 @@ __device__ inline uint64_t* counts_of(const Exchange& x, uint64_t region, int ow
 
 // The begin and the end of a launch. Each block keeps all counts for itself, and writes those of
 // every block that has its number modulo the grid: launches with other grids find them.
+template <bool kCounting>
 __device__ inline void begin_store(const Exchange& x, StoreShared& shared) {
   if (threadIdx.x == 0) shared.failed = 0;
   if (threadIdx.x <= kStoreRoles) shared.drawn[threadIdx.x] = x.own_block().drawn[threadIdx.x];
   for (int i = int(threadIdx.x); i < (x.memory.nranks - 1) * kCounts; i += int(blockDim.x))
     shared.first[i / kCounts][i % kCounts] = x.own_block().peers[i / kCounts].count[i % kCounts];
+  if constexpr (kCounting) begin_waits(x);
   __syncthreads();
 }
 // `adds(peer, count)`: by how much a count of a peer has grown; `draws(role)`: how often a role's
 // groups have asked for a ticket.
-template <class Adds, class Draws>
+template <bool kCounting, class Adds, class Draws>
 __device__ void end_counts(const Exchange& x, const StoreShared& shared, uint64_t chunks, Adds adds,
                            Draws draws) {
   __syncthreads();
@@ -275,13 +282,14 @@ __device__ void end_counts(const Exchange& x, const StoreShared& shared, uint64_
       block.peers[k].count[count] = shared.first[k][count] + adds(peer, Count(count));
     }
   }
+  if constexpr (kCounting) end_waits(x, 1, gridDim.x);
 }
 // Ends an operation of all ranks. `has(peer, count)`: whether a count of chunks has grown by the
 // operation's.
-template <class Has, class Draws>
+template <bool kCounting, class Has, class Draws>
 __device__ void end_store(const Exchange& x, const StoreShared& shared, uint64_t chunks,
                           uint64_t epoch, Has has, Draws draws) {
-  end_counts(
+  end_counts<kCounting>(
       x, shared, chunks,
       [&](int peer, Count count) -> uint64_t {
         return count <= kResultReceived && has(peer, count) ? chunks : 0;

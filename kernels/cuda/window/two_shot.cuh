@@ -56,13 +56,14 @@ __device__ __forceinline__ bool take_slices(const Exchange& x,
 template <class B, WordKind kKind>
 __global__ void __launch_bounds__(kLineThreads) two_shot_lines(const __grid_constant__ Exchange x) {
   using L = typename B::L;
-  begin_launch([&] { fetch_arguments(x); });
+  begin_lines<B::kCounting>(x);
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   const int lane = int(threadIdx.x) % 32;
   const UnitSlices<L> slices(x.bytes, x.memory.nranks);
   const B batch;
   // Slices are equal but for one unit; what is beyond a shorter one is nothing.
-  const uint32_t turns = batch.turns(slices.each + (slices.longer > 0 ? 1 : 0));
+  const uint32_t most = slices.each + (slices.longer > 0 ? 1 : 0);
+  const uint32_t turns = batch.turns(most);
   for (uint32_t turn = 0; turn < turns + 2; ++turn) {
     if (turn < turns)
       give_batch(x, batch, turn, lane, epoch, [&](int p) -> Slice {
@@ -72,7 +73,7 @@ __global__ void __launch_bounds__(kLineThreads) two_shot_lines(const __grid_cons
       break;
     if (turn >= 2 && !take_slices<B>(x, slices, batch, turn - 2, lane, epoch)) break;
   }
-  end_epoch(x, epoch);
+  end_lines<B::kCounting>(x, epoch, most);
 }
 
 }  // namespace collctl::kernels::cuda

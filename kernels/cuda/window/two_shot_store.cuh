@@ -35,8 +35,8 @@ struct EmitResult {
 
 // Gives peers their slices of the input, a chunk of one peer a turn: so the first ones arrive
 // early. SlicesOf: first(peer), size(peer).
-template <bool kVec, class SlicesOf>
-__device__ void push_slices(Group& group, const SlicesOf& slices, const Chunks& chunks) {
+template <bool kVec, bool kCounting, class SlicesOf>
+__device__ void push_slices(Group<kCounting>& group, const SlicesOf& slices, const Chunks& chunks) {
   const Exchange& x = group.x;
   const int me = x.memory.rank;
   for (uint64_t turn = group.first(); turn < group.count; turn = group.next()) {
@@ -56,8 +56,8 @@ __device__ void push_slices(Group& group, const SlicesOf& slices, const Chunks& 
 
 // Adds up the own slice and gives the sums to all. `slots`: room for a place of each peer, in
 // shared memory.
-template <WordKind kKind, bool kVec>
-__device__ void sum_slices(Group& group, const Slices& slices, const Chunks& chunks,
+template <WordKind kKind, bool kVec, bool kCounting>
+__device__ void sum_slices(Group<kCounting>& group, const Slices& slices, const Chunks& chunks,
                            uint8_t** slots, uint64_t from) {
   const Exchange& x = group.x;
   const int me = x.memory.rank, mine = group.peer();
@@ -86,8 +86,8 @@ __device__ void sum_slices(Group& group, const Slices& slices, const Chunks& chu
 }
 
 // Puts the others' sums into place, a chunk of one peer a turn.
-template <bool kVec>
-__device__ void take_slices(Group& group, const Slices& slices, const Chunks& chunks,
+template <bool kVec, bool kCounting>
+__device__ void take_slices(Group<kCounting>& group, const Slices& slices, const Chunks& chunks,
                             uint64_t from) {
   const Exchange& x = group.x;
   const int me = x.memory.rank;
@@ -108,7 +108,7 @@ __device__ void take_slices(Group& group, const Slices& slices, const Chunks& ch
   }
 }
 
-template <WordKind kKind, bool kVec>
+template <WordKind kKind, bool kVec, bool kCounting>
 __global__ void __launch_bounds__(kStoreThreads)
     two_shot_store(const __grid_constant__ Exchange x, const uint32_t chunk_bytes) {
   COLL_BLOCK_SHARED(StoreShared, shared);
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kStoreThreads)
   COLL_BLOCK_SHARED(Places, slots);
   begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
-  begin_store(x, shared);
+  begin_store<kCounting>(x, shared);
   const Slices slices(x);
   const Chunks chunks(slices.each, chunk_bytes);
   const auto role = StoreRole(threadIdx.x / kGroupThreads);
@@ -126,18 +126,18 @@ __global__ void __launch_bounds__(kStoreThreads)
   // Work of a later role that is left at the end is not left to one group of a block: a group that
   // has nothing more to give helps to add up, and then to take.
   if (role == StoreRole::give) {
-    Group group(x, shared, turns(role), role, 0, 1);
+    Group<kCounting> group(x, shared, turns(role), role, 0, 1);
     push_slices<kVec>(group, slices, chunks);
   }
   if (role != StoreRole::take) {
     const bool joins = role == StoreRole::give;
-    Group group(x, shared, turns(StoreRole::sum), StoreRole::sum, 0, 1);
+    Group<kCounting> group(x, shared, turns(StoreRole::sum), StoreRole::sum, 0, 1);
     sum_slices<kKind, kVec>(group, slices, chunks, slots[joins],
                             joins ? group.join() : group.first());
   }
-  Group group(x, shared, turns(StoreRole::take), StoreRole::take, 0, 1);
+  Group<kCounting> group(x, shared, turns(StoreRole::take), StoreRole::take, 0, 1);
   take_slices<kVec>(group, slices, chunks, role == StoreRole::take ? group.first() : group.join());
-  end_store(
+  end_store<kCounting>(
       x, shared, chunks.count, epoch, [](int, Count) { return true; },
       [&](StoreRole of) { return turns(of) + uint64_t(of) * gridDim.x; });
 }

@@ -8,16 +8,18 @@
 namespace collctl::kernels::cuda {
 
 // Out of line: who waits long does not mind, and what the others run stays short.
-static __device__ __noinline__ bool word_must_abort(const Exchange& x, WaitLimit& limit, int peer,
-                                                    uint64_t epoch) {
+template <bool kCounting>
+static __device__ __noinline__ bool word_must_abort(const Exchange& x, WaitLimit<kCounting>& limit,
+                                                    int peer, uint64_t epoch) {
   return limit.over(x, Protocol::ll, peer, WaitSide::recv, epoch - 1, epoch);
 }
 
-template <WordKind kKind>
+// The first lane counts for its warp.
+template <WordKind kKind, bool kCounting>
 __global__ void __launch_bounds__(kLineThreads) sum_words(const __grid_constant__ Exchange x) {
   using L = Lines<Protocol::ll>;
   constexpr int kAtOnce = 4;
-  begin_launch([&] { fetch_arguments(x); });
+  begin_lines<kCounting>(x);
   const uint32_t word = blockIdx.x * blockDim.x + threadIdx.x;
   const bool has = word < uint32_t(x.bytes) / 8;
   LaneData mine{{0, 0}};
@@ -36,7 +38,8 @@ __global__ void __launch_bounds__(kLineThreads) sum_words(const __grid_constant_
 #pragma unroll 1
     for (int first = 0; first < n && !failed; first += kAtOnce) {
       LaneData d[kAtOnce];
-      WaitLimit limit;
+      WaitLimit<kCounting> limit;
+      int last = 0;
       // The lane's lines of four ranks are in flight together.
       for (int late = 0; late >= 0 && !failed;) {
         late = -1;
@@ -46,8 +49,9 @@ __global__ void __launch_bounds__(kLineThreads) sum_words(const __grid_constant_
           if (r < n && r != me && !L::load(bank_of<L>(x, me, r, epoch), int(word), d[i], epoch))
             late = r;
         }
-        if (late >= 0) failed = word_must_abort(x, limit, late, epoch);
+        if (late >= 0) failed = word_must_abort(x, limit, last = late, epoch);
       }
+      if (threadIdx.x % kWarp == 0) limit.count(last, WaitSide::recv);
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         const int r = first + i;
@@ -58,7 +62,7 @@ __global__ void __launch_bounds__(kLineThreads) sum_words(const __grid_constant_
     }
     if (!failed) reinterpret_cast<uint64_t*>(x.output)[word] = sum.result(x.ops);
   }
-  end_epoch(x, epoch);
+  end_lines<kCounting>(x, epoch, units_of<L>(x.bytes));
 }
 
 }  // namespace collctl::kernels::cuda

@@ -221,7 +221,7 @@ std::atomic<bool> g_driver_answers;
 TEST_CASE("a rank that waits for a GPU's driver says that it hears of no cancellation", "[gpu]") {
   set_up_gpus(2);
   kernels::cuda::Launcher slow = host_launcher();
-  slow.prepare = [] {
+  slow.prepare = [](bool) {
     while (!g_driver_answers) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return 0;
   };
