@@ -153,9 +153,8 @@ void add_measure_options(std::vector<Option>& t) {
   add("stragglers", flag(), alike<&BenchSpec::stragglers>, "who came late, and who waited for whom",
       "Counts every wait of every rank by peer while operations are timed, and how long network "
       "links carried data: names the rank, host or link that the others waited for. Costs two "
-      "looks at the clock for each wait: little but for the smallest sizes. On GPUs the general "
-      "kernels run, which count, not those made for windows: middle sizes take longer than "
-      "otherwise.");
+      "looks at the clock for each wait: little but for the smallest sizes. On GPUs the kernels "
+      "are those of any other run, in a form that counts.");
   add("trace", file(), alike<&BenchSpec::trace>,
       "write every timed operation of every rank to FILE (CPU ranks)",
       "In Chrome's trace format, which ui.perfetto.dev opens: one operation a line with its start, "

@@ -78,8 +78,7 @@ Status read_gpu(Settings& s, const CommOptions& options) {
   if (kernels.text != "auto" && kernels.text != "verbs")
     return Error(ErrorCode::usage,
                  format("{} = '{}': expected auto or verbs", kernels.origin, kernels.text));
-  // Kernels made for windows count no waits: it would cost the smallest operations some percent.
-  s.window_verbs = kernels.text == "verbs" || s.count_waits;
+  s.window_verbs = kernels.text == "verbs";
   return {};
 }
 

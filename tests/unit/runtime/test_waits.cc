@@ -1,4 +1,5 @@
 // A communicator's report of its waits: sums by peer, what it does now, and who came late.
+#include <atomic>
 #include <chrono>
 
 #include "base/wait.h"
@@ -47,7 +48,7 @@ Activity with_a_late_rank(const Communicators& ranks) {
         // A machine that is busy with others may take its time to note a wait.
         const Deadline shown = Deadline::after_seconds(20);
         do meanwhile = ranks[0]->activity();
-        while (meanwhile.waits.empty() && !shown.passed());
+        while (meanwhile.waits.empty() && !meanwhile.window && !shown.passed());
       }
       complaints.add(
           r, ranks[size_t(r)]->start(sum_of(buffer), stream, Communicator::Launch::blocking));
@@ -81,8 +82,12 @@ void check_late_rank(const Communicators& ranks) {
   CHECK(meanwhile.busy);
   CHECK(meanwhile.calls == 3);
   CHECK(meanwhile.last.find("allreduce of 4096 bytes") == 0);
-  REQUIRE_FALSE(meanwhile.waits.empty());
-  CHECK(meanwhile.waits[0].wait.peer == (of_first > 100'000'000 ? 2 : 1));
+  if (meanwhile.window) {
+    CHECK(meanwhile.window->missing == std::vector<int>{2});
+  } else {
+    REQUIRE_FALSE(meanwhile.waits.empty());
+    CHECK(meanwhile.waits[0].wait.peer == (of_first > 100'000'000 ? 2 : 1));
+  }
   CHECK(ranks[0]->activity().waits.empty());
 }
 
@@ -114,16 +119,33 @@ TEST_CASE("the others' waits are for the rank that comes late", "[waits]") {
   }
 }
 
+namespace {
+
+std::atomic<bool> g_loads_counting_kernels;
+
+}  // namespace
+
 TEST_CASE("the waits of GPU ranks are for the one that comes late", "[waits][gpu]") {
+  kernels::cuda::Launcher launcher = host_launcher();
+  launcher.prepare = [](bool counts_waits) {
+    g_loads_counting_kernels = counts_waits;
+    return 0;
+  };
   for (const char* algorithm : {"ring", "one-shot"}) {
     INFO(algorithm);
     set_up_gpus(3);
     GpuJob job;
     job.ranks = 3;
+    job.launcher = &launcher;
     job.options.algo = algorithm;
     job.options.count_waits = true;
+    const LaunchCounts before = launch_counts();
     const Communicators ranks = start_gpu_job(job);
     check_late_rank(ranks);
+    CHECK(g_loads_counting_kernels);
+    // Those run that run otherwise, too.
+    CHECK((launch_counts().windows > before.windows) ==
+          (std::string_view(algorithm) == "one-shot"));
     finalize(ranks);
   }
 }
