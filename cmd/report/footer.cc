@@ -77,12 +77,12 @@ std::string expected_line(const BenchReport& report) {
                ? ""
                : "# Expected             : nothing; no model knows uneven exchanges\n";
   const RowExpected& expected = *last->expected;
-  return format(
-      "# Expected             : {}; at {} limited by {}\n",
-      last->standard() == nullptr  ? format("nothing, as {} is not known", expected.unknown)
-      : expected.source == "model" ? "by the model"
-                                   : "the bound of the paths, no model knows this machine",
-      human_bytes(last->bytes), expected.limited_by);
+  if (last->standard() == nullptr)
+    return format("# Expected             : nothing, as {} is not known\n", expected.unknown);
+  return format("# Expected             : {}; at {} limited by {}\n",
+                expected.source == "model" ? "by the model"
+                                           : "the bound of the paths, no model knows this machine",
+                human_bytes(last->bytes), expected.limited_by);
 }
 
 std::string slowest_group_lines(const BenchReport& report) {
