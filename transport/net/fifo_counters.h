@@ -29,9 +29,11 @@ inline void arm_word(uint32_t* sleepers) {
   std::atomic_ref<uint32_t>(*sleepers).exchange(1, std::memory_order_acq_rel);
 }
 
+// Not a store: a publisher that found the word disarmed is one whose counter this thread now sees,
+// because each of the two has read what the other wrote.
 inline void disarm_word(uint32_t* sleepers) {
   if (sleepers == nullptr) return;
-  std::atomic_ref<uint32_t>(*sleepers).store(0, std::memory_order_release);
+  std::atomic_ref<uint32_t>(*sleepers).exchange(0, std::memory_order_acq_rel);
 }
 
 }  // namespace collctl::transport

@@ -68,9 +68,7 @@ class RelayedLink : public Link {
       moved = true;
       // Pairs with the relay's arm: it sees the counter, or this sees the 1.
       std::atomic_ref<uint32_t> sleeps(memory_->counters(p).consumer_sleeps);
-      if (sleeps.load(std::memory_order_acquire) == 0) continue;
-      sleeps.store(0, std::memory_order_release);
-      base::ring_bell(memory_->bell());
+      if (sleeps.exchange(0, std::memory_order_acq_rel) != 0) base::ring_bell(memory_->bell());
     }
     return moved ? Progress::moved : Progress::idle;
   }

@@ -416,7 +416,7 @@ bool SocketConnection::arm() {
 }
 
 void SocketConnection::disarm() {
-  driver_sleeps_.store(0, std::memory_order_release);
+  driver_sleeps_.exchange(0, std::memory_order_acq_rel);
   look_at_all_ = true;
 }
 

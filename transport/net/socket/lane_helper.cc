@@ -76,7 +76,7 @@ void LaneHelper::rest(SocketConnection& connection) {
   }
   Result<int> ready = base::poll_fds(fds, Deadline::after_ms(mine ? kGiveBackMs : kIdleMs));
   if (!ready) connection.fail(connection.lost(ready.error()));
-  sleeps_.store(0, std::memory_order_release);
+  sleeps_.exchange(0, std::memory_order_acq_rel);
   base::drain_bell(bell_.get());
   if (mine && ready && *ready == 0) give_back(connection);
 }
