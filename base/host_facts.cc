@@ -158,7 +158,11 @@ int usable_cores() {
 }
 
 uint64_t physical_memory() {
-  return uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGE_SIZE));
+  return uint64_t(sysconf(_SC_PHYS_PAGES)) * page_bytes();
+}
+
+uint64_t page_bytes() {
+  return uint64_t(sysconf(_SC_PAGE_SIZE));
 }
 
 char process_state(int pid) {

@@ -39,6 +39,7 @@ int nvidia_gpus();           // that the driver shows; 0 without one
 std::string machine_name();  // "x86_64", "aarch64"
 int usable_cores();          // by the affinity mask and the cgroup's quota, at least 1
 uint64_t physical_memory();  // bytes
+uint64_t page_bytes();       // 4 KiB; 64 KiB under many kernels for Arm
 // One letter of /proc/PID/stat (R, S, D, T, Z...), or 0 when the process is gone.
 char process_state(int pid);
 // The direct children of a process (all its threads), zombies included; empty when it is gone.

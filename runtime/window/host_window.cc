@@ -1,9 +1,8 @@
 #include "runtime/window/host_window.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
+#include "base/host_facts.h"
 #include "base/log.h"
 #include "runtime/window/shared_file.h"
 #include "runtime/window/shared_parts.h"
@@ -30,7 +29,7 @@ Layout layout_of(const HostWindow::Options& o) {
 // operations would wait for a page. Every rank has reserved its part, and none has an operation
 // yet.
 void touch(const kernels::Window& window) {
-  const auto page = uint64_t(::sysconf(_SC_PAGESIZE));
+  const uint64_t page = base::page_bytes();
   const uint64_t bytes = std::min(kernels::kPlacesBytes / uint64_t(window.nranks),
                                   window.bank_bytes);  // place_in_bank
   for (int rank = 0; rank < window.nranks; ++rank)

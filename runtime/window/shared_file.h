@@ -7,13 +7,14 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/host_facts.h"
 #include "base/result.h"
 
 namespace collctl::runtime {
 
-inline constexpr uint64_t kSharedPage = 4096;
 inline uint64_t whole_shared_pages(uint64_t bytes) {
-  return (bytes + kSharedPage - 1) / kSharedPage * kSharedPage;
+  const uint64_t page = base::page_bytes();
+  return (bytes + page - 1) / page * page;
 }
 
 // Zeroed; `bytes` in whole pages. Error unavailable: not supported, or not of that size.

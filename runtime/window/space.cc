@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "base/format.h"
+#include "base/host_facts.h"
 #include "runtime/window/shared_file.h"
 
 namespace collctl::runtime {
@@ -109,7 +110,7 @@ class DeviceSpace : public WindowSpace {
 }  // namespace
 
 uint64_t WindowSpace::alignment_of(uint64_t segment_bytes, bool on_device) {
-  return on_device || segment_bytes >= kLargePage ? kLargePage : kSharedPage;
+  return on_device || segment_bytes >= kLargePage ? kLargePage : base::page_bytes();
 }
 
 Result<std::unique_ptr<WindowSpace>> WindowSpace::reserve(transport::DevicePointer device,

@@ -2,10 +2,12 @@
 // lookup, and that everything is given back.
 #include <cstdio>
 
+#include "base/host_facts.h"
 #include "runtime/request/settings.h"
 #include "runtime/window/memory.h"
 #include "runtime/window/offsets.h"
 #include "runtime/window/registration.h"
+#include "runtime/window/space.h"
 #include "tests/how_much.h"
 #include "tests/unit/runtime/window/window_job.h"
 
@@ -94,15 +96,22 @@ TEST_CASE("every rank sees the others' memory in a window", "[user_window]") {
     }
 }
 
+// 4 KiB would be no page of a kernel with 64 KiB.
+TEST_CASE("segments are mapped at pages of this kernel", "[user_window]") {
+  for (const uint64_t bytes : {uint64_t(1), uint64_t(5 << 20)})
+    CHECK(WindowSpace::alignment_of(bytes, false) % base::page_bytes() == 0);
+}
+
 TEST_CASE("several windows at once share what lies in one allocation", "[user_window]") {
   CHECK(with_ranks(3, {}, [&](Communicator& c, Complaints& complaints) {
-          Memory one(5 * 4096), two(100);
+          Memory one(5 * base::page_bytes()), two(100);
           const WindowRange ranges[] = {{one.at + 3, 1000}, {two.at, 100}, {one.at + 5000, 77}};
           auto windows = c.register_windows(ranges, soon());
           if (!windows) return complaints.add(windows.error().chain());
           const WindowUsage usage = c.windows().usage();
           // Two allocations of 5 and 1 pages, of three ranks.
-          if (usage.windows != 3 || usage.placements != 2 || usage.mapped_bytes != 3 * 6 * 4096)
+          if (usage.windows != 3 || usage.placements != 2 ||
+              usage.mapped_bytes != 3 * 6 * base::page_bytes())
             complaints.add(format("{} windows, {} placements, {} bytes", usage.windows,
                                   usage.placements, usage.mapped_bytes));
           // Later ones join.

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "base/host_facts.h"
 #include "base/wait.h"
 #include "runtime/one_sided/one_sided.h"
 #include "tests/unit/runtime/few_files.h"
@@ -75,15 +76,16 @@ TEST_CASE("memory that is not for windows", "[user_window]") {
   all_say(refused(2, [](Communicator&) { return one(&value, 4); }),
           "was not allocated for windows");
   // One rank alone is enough, and is named to the others.
-  Memory good(4096), gone(4096);
+  const uint64_t page = base::page_bytes();
+  Memory good(page), gone(page);
   uint8_t* const freed = gone.at;
   REQUIRE(gone.free());
   const auto errors =
       refused(3, [&](Communicator& c) { return one(c.rank() == 1 ? freed : good.at, 4); });
   all_say(errors, "has already been freed", 1);
   CHECK(errors[0].chain().find("rank 1 (host ") != std::string::npos);
-  all_say(refused(2, [&](Communicator&) { return one(good.at + 4000, 97); }), "97 bytes at");
-  all_say(refused(2, [&](Communicator&) { return one(good.at + 4000, 97); }),
+  all_say(refused(2, [&](Communicator&) { return one(good.at + page - 96, 97); }), "97 bytes at");
+  all_say(refused(2, [&](Communicator&) { return one(good.at + page - 96, 97); }),
           "end 1 bytes beyond their allocation");
   all_say(refused(2, [&](Communicator&) { return one(good.at, 0); }), "a window of 0 bytes");
   all_say(refused(2, [&](Communicator&) { return one(nullptr, 8); }), "a window of 8 bytes");
