@@ -43,6 +43,7 @@ const Level* level_named(std::string_view name) {
       {"scalar", scalar_reduce_table()},
       {"avx2", has_avx2() ? avx2_reduce_table() : nullptr},
       {"avx512", has_avx512() ? avx512_reduce_table() : nullptr},
+      {"neon", neon_reduce_table()},
   };
   for (const Level& level : levels)
     if (level.name == name) return level.table != nullptr ? &level : nullptr;
@@ -50,7 +51,7 @@ const Level* level_named(std::string_view name) {
 }
 
 const Level* best_level() {
-  for (const char* name : {"avx512", "avx2"})
+  for (const char* name : {"avx512", "avx2", "neon"})
     if (const Level* level = level_named(name); level != nullptr) return level;
   return level_named("scalar");
 }

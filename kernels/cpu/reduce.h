@@ -45,5 +45,6 @@ struct ReduceTable {
 const ReduceTable* scalar_reduce_table();
 const ReduceTable* avx2_reduce_table();
 const ReduceTable* avx512_reduce_table();
+const ReduceTable* neon_reduce_table();
 
 }  // namespace collctl::kernels

@@ -49,6 +49,15 @@ struct Words {
   static U load(const uint8_t* p) { return load_raw<Raw>(p); }
   static void store(uint8_t* p, const U& v) { store_raw(p, static_cast<Raw>(v)); }
 };
+#if defined(__ARM_NEON)
+template <class Raw>
+struct Words<Raw, 4> {
+  using U = Vector<uint32_t, 4>;
+  using Codes = Vector<Raw, 4>;
+  static U load(const uint8_t* p) { return __builtin_convertvector(load_raw<Codes>(p), U); }
+  static void store(uint8_t* p, const U& v) { store_raw(p, __builtin_convertvector(v, Codes)); }
+};
+#endif
 #if defined(__AVX2__)
 template <>
 struct Words<uint16_t, 8> {

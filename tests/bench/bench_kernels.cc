@@ -93,7 +93,7 @@ void print_bandwidths() {
         return best_ns([&] { copy_to_all(b.at(0), to, 2, bytes); }, bytes);
       },
       3);
-  for (const char* level : {"avx512", "avx2", "scalar"}) {
+  for (const char* level : {"avx512", "avx2", "neon", "scalar"}) {
     if (!force_simd_level(level)) continue;
     reduction_row(DataType::float32, RedOp::sum, 1, 0);
     reduction_row(DataType::float32, RedOp::sum, 1, 4);

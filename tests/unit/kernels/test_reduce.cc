@@ -25,7 +25,7 @@ struct EachLevel {
   ~EachLevel() { force_simd_level(own.c_str()); }
   template <class Body>
   void run(Body body) {
-    for (const char* name : {"scalar", "avx2", "avx512"}) {
+    for (const char* name : {"scalar", "avx2", "avx512", "neon"}) {
       if (!force_simd_level(name)) continue;
       INFO("level " << name);
       REQUIRE(simd_level() == std::string(name));
