@@ -78,7 +78,7 @@ std::string firmware_text(const HostFacts& facts) {
 
 const ComparedFact kCompared[] = {
     {"machine", true, [](const HostFacts& f) { return f.system.machine; },
-     "use hosts of one architecture: the binary runs on one only"},
+     "hosts of one architecture are measured alike; a mixed job wants --binary-for"},
     {"kernel", false, [](const HostFacts& f) { return f.system.kernel; }, ""},
     {"glibc", false, [](const HostFacts& f) { return f.system.libc; }, ""},
     {"cores", false, [](const HostFacts& f) { return std::to_string(f.cores); }, ""},
@@ -181,7 +181,8 @@ void Examiner::versions() {
       fail(check, survey_.self.version,
            format("{} is there, {} is here", host.facts->version, survey_.self.version),
            "send this binary: --stage always, without --remote-path");
-    else if (host.facts->binary != survey_.self.binary)
+    else if (host.facts->binary != survey_.self.binary &&
+             host.facts->system.machine == survey_.self.system.machine)
       fail(check, survey_.self.binary,
            format("another build of {} is there (SHA-256 {:.12}...)", host.facts->version,
                   host.facts->binary),

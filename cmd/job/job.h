@@ -38,6 +38,7 @@ struct LaunchOptions {
   int tree_width = 0;  // hosts reached from each host of a tree; 0: all from here
   launcher::Staging stage = launcher::Staging::automatic;
   std::string remote_path;              // of the binary on the hosts; HostSpec::path goes first
+  std::vector<std::string> binary_for;  // MACHINE=PATH: of binaries here for other hosts
   std::string bind_to;                  // none, core, numa, device; empty: the default
   std::string rank_mode = "process";    // process, thread
   std::vector<std::string> export_env;  // -x NAME, NAME=value or PREFIX*

@@ -134,6 +134,10 @@ void add_host_options(std::vector<Option>& t) {
       "copy this binary to hosts that lack it");
   add("remote-path", text("PATH", "the user's cache there"), to<&LaunchOptions::remote_path>,
       "where the binary is on the hosts");
+  add("binary-for", repeatable(text("MACHINE=PATH", "beside this one")),
+      to<&LaunchOptions::binary_for>, "the binary for hosts of another architecture",
+      "MACHINE is what uname -m says there: aarch64=build/aarch64/collctl. Without it the file "
+      "beside this binary with the machine behind its name, collctl-aarch64, is sent.");
   launch("allow-missing", integer("N", 0, 65535, "0"), to<&LaunchOptions::allow_missing>,
          "run without up to N hosts that fail",
          "The exit code is 8, never 0, when hosts were left out.");

@@ -100,9 +100,10 @@ Status interpret_hosts(const ParsedLine& line, LaunchOptions& launch) {
   launch.ssh.may_ask = ::isatty(STDERR_FILENO) == 1;
   // They say how hosts are reached: without hosts they mean nothing.
   if (launch.launcher != LauncherKind::ssh)
-    if (const char* option = line.first_of(
-            {"ssh-config", "ssh-client", "ssh-user", "ssh-port", "identity", "known-hosts", "stage",
-             "remote-path", "connect-timeout", "fanout", "tree-width", "allow-missing"}))
+    if (const char* option =
+            line.first_of({"ssh-config", "ssh-client", "ssh-user", "ssh-port", "identity",
+                           "known-hosts", "stage", "remote-path", "binary-for", "connect-timeout",
+                           "fanout", "tree-width", "allow-missing"}))
       return usage(format("--{} is about hosts: expected -H LIST or --hostfile FILE", option));
   if (given_hosts(line).empty()) return {};
   COLL_ASSIGN(launch.hosts,

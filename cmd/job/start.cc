@@ -352,6 +352,18 @@ Result<launcher::PoolOptions> pool_options(const LaunchOptions& options) {
   pool.stage.path = options.remote_path;
   pool.stage.staging = options.stage;
   pool.stage.patience_s = options.start_timeout_s;
+  for (const std::string& given : options.binary_for) {
+    const size_t equals = std::min(given.find('='), given.size());
+    const std::string machine = given.substr(0, equals);
+    if (!launcher::is_machine_name(machine) || equals + 1 >= given.size())
+      return Error(ErrorCode::usage, format("--binary-for: expected MACHINE=PATH, got '{}'", given),
+                   "--binary-for aarch64=build/aarch64/collctl");
+    if (machine == base::machine_name())
+      return Error(ErrorCode::usage,
+                   format("--binary-for {}: hosts of this architecture get this binary", given),
+                   "name those of another one, as uname -m says there");
+    pool.binary_for[machine] = given.substr(equals + 1);
+  }
   pool.fanout = options.fanout;
   pool.tree_width = options.tree_width;
   pool.always_ssh = options.launcher_named;

@@ -17,7 +17,7 @@ namespace collctl::launcher {
 
 inline constexpr const char* kAgentCommand = "__agent";
 inline constexpr const char* kAgentWord = "@collctl-agent ";
-inline constexpr uint32_t kAgentVersion = 13;  // of this protocol: both sides must be the same
+inline constexpr uint32_t kAgentVersion = 14;  // of this protocol: both sides must be the same
 // Each side sends something at least this often; hearing nothing for the job's limit is an error.
 inline constexpr int64_t kBeatMs = 1000;
 

@@ -36,6 +36,7 @@ static void fields(Record& io, ChannelOptions& ssh) {
 static void fields(Record& io, StageOptions& stage) {
   io.field("version", stage.version);
   io.field("hash", stage.hash);
+  io.field("machine", stage.machine);
   io.field("path", stage.path);
   io.number("staging", stage.staging, int(Staging::always) + 1);
   io.field("patience_s", stage.patience_s, Record::kAboveZero);

@@ -10,6 +10,7 @@
 namespace collctl::launcher {
 namespace {
 
+constexpr std::string_view kMachine = "machine ";
 constexpr size_t kMostNoise = 4096;
 constexpr size_t kStageAhead = 1 << 20;  // of the binary, queued in the channel
 constexpr size_t kMostFrames = 1 << 20;  // not yet taken; a single one may be larger
@@ -203,12 +204,19 @@ void HostLink::handle_word(const std::string& word, BinarySource& binary) {
     speaks_frames_ = true;
     heard_ns_ = now_ns();
   } else if (word.rfind("need ", 0) == 0) {
-    auto bytes = word == "need gzip" ? binary.packed() : binary.plain();
+    auto bytes = word == "need gzip" ? binary.packed(machine_) : binary.plain(machine_);
     if (!bytes) return fail(std::move(bytes.error()));
     enter(HostPhase::staging);
     sending_ = *bytes;
     const std::string size = staged_size(sending_.size());
     channel_->write(base::bytes_of(size));
+  } else if (machine_.empty() && word.rfind(kMachine, 0) == 0 &&
+             is_machine_name(word.substr(kMachine.size()))) {
+    machine_ = word.substr(kMachine.size());
+    const auto hash = binary.hash(machine_);
+    if (!hash) return fail(Error(hash.error()));
+    const std::string answer = staged_hash(*hash);
+    channel_->write(base::bytes_of(answer));
   } else if (word == "staged") {
     enter(HostPhase::starting);
   } else {

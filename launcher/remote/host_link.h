@@ -32,12 +32,14 @@ struct HostTimes {
   double connecting = -1, authenticating = -1, starting = -1, staging = -1, up = -1;
 };
 
-// The binary for staging, made once for all hosts and only when one asks.
+// The binaries for staging, each made once for all hosts and only when one asks. `machine`: for
+// hosts of that architecture; empty: of this one.
 class BinarySource {
  public:
   virtual ~BinarySource() = default;
-  virtual Result<ByteView> packed() = 0;  // gzip
-  virtual Result<ByteView> plain() = 0;
+  virtual Result<std::string> hash(const std::string& machine) = 0;  // empty: there is none
+  virtual Result<ByteView> packed(const std::string& machine) = 0;   // gzip
+  virtual Result<ByteView> plain(const std::string& machine) = 0;
 };
 
 struct BranchPhase;
@@ -116,7 +118,8 @@ class HostLink {
   std::string client_;
   std::optional<Error> error_;
   AgentHello hello_;
-  std::string noise_;  // output before the first frame that is not part of the protocol
+  std::string machine_;  // another architecture than this one's, as the host says
+  std::string noise_;    // output before the first frame that is not part of the protocol
   std::string talk_;
   ByteView sending_;  // the binary, while staging; what is left of it
   bool speaks_frames_ = false, leaving_ = false, shell_ran_ = false;

@@ -1,6 +1,10 @@
 #include "launcher/remote/host_pool.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
+#include <utility>
 
 #include "base/format.h"
 #include "base/host_facts.h"
@@ -22,38 +26,60 @@ constexpr double kShellPatience = 2;  // for start-up files of shells, in --conn
 constexpr double kLeaveSeconds = 2;
 constexpr size_t kMostListed = 200;
 
-class SelfSource : public BinarySource {
+class FileSource : public BinarySource {
  public:
-  // The binary to send must have this hash; empty: it has.
-  std::string hash;
+  // This binary must have this hash; empty: it has.
+  std::string own_hash_wanted;
+  std::map<std::string, std::string> paths;  // by machine
+  bool beside = true;  // and files beside this binary, with the machine behind their name
 
-  Result<ByteView> packed() override {
-    COLL_TRY(check());
-    if (packed_.empty()) {
-      COLL_ASSIGN(packed_, gzip_file(base::kSelfPath));
+  Result<std::string> hash(const std::string& machine) override {
+    File& file = files_[machine];
+    if (const std::string path = path_of(machine); file.hash.empty() && !path.empty()) {
+      COLL_ASSIGN(file.hash, file_hash(path));
     }
-    return ByteView(packed_);
+    return file.hash;
   }
-  Result<ByteView> plain() override {
-    COLL_TRY(check());
-    if (plain_.empty()) {
-      COLL_ASSIGN(plain_, read_file_bytes(base::kSelfPath));
-    }
-    return ByteView(plain_);
+  Result<ByteView> packed(const std::string& machine) override {
+    return made(machine, files_[machine].packed, gzip_file);
+  }
+  Result<ByteView> plain(const std::string& machine) override {
+    return made(machine, files_[machine].plain, read_file_bytes);
   }
 
  private:
+  struct File {
+    std::string hash;
+    Bytes packed, plain;
+  };
+
+  std::string path_of(const std::string& machine) const {
+    if (machine.empty()) return base::kSelfPath;
+    if (const auto named = paths.find(machine); named != paths.end()) return named->second;
+    std::error_code error;
+    const std::string path =
+        std::filesystem::read_symlink(base::kSelfPath, error).string() + "-" + machine;
+    return beside && ::access(path.c_str(), R_OK) == 0 ? path : "";
+  }
+  Result<ByteView> made(const std::string& machine, Bytes& bytes,
+                        Result<Bytes> (*make)(const std::string&)) {
+    if (machine.empty()) COLL_TRY(check());
+    if (bytes.empty()) {
+      COLL_ASSIGN(bytes, make(path_of(machine)));
+    }
+    return ByteView(bytes);
+  }
   Status check() {
-    if (hash.empty()) return {};
+    if (own_hash_wanted.empty()) return {};
     COLL_ASSIGN(const std::string mine, own_hash());
-    if (mine != hash)
+    if (mine != own_hash_wanted)
       return Error(ErrorCode::launch,
                    "the host that carries it has another build of collctl to send",
                    "let collctl copy itself to all hosts, or give --stage never");
-    hash.clear();
+    own_hash_wanted.clear();
     return {};
   }
-  Bytes packed_, plain_;
+  std::map<std::string, File> files_;
 };
 
 // Hosts that are reached through the first of them that can be.
@@ -83,7 +109,7 @@ struct HostPool::State {
   std::vector<std::unique_ptr<HostLink>> links;
   std::vector<Group> groups;            // with tree_width
   std::vector<const HostLink*> behind;  // by host: through whom it is reached; null: from here
-  SelfSource binary;
+  FileSource binary;
   int64_t began_ns = now_ns(), last_turn_ns = now_ns();
   int64_t away_ns = 0, back_at_ns = 0;  // the last time that we were stopped
   double said_s = 0;                    // agents were last told to wait for so long
@@ -136,10 +162,16 @@ Result<std::unique_ptr<HostPool>> HostPool::make(const std::vector<HostSpec>& ho
   // This very host needs no binary, so none is read for it.
   const bool far = std::any_of(s.links.begin(), s.links.end(),
                                [](const auto& link) { return !link->is_this_host(); });
-  if (far && s.options.stage.hash.empty()) {
-    COLL_ASSIGN(s.options.stage.hash, own_hash());
+  // An agent of another architecture than the launcher's has its own binary to pass on.
+  StageOptions& stage = s.options.stage;
+  const std::string machine = base::machine_name();
+  if (std::exchange(stage.machine, machine) != machine) stage.hash.clear();
+  if (options.in_agent) s.binary.own_hash_wanted = stage.hash;
+  s.binary.beside = !options.in_agent;
+  s.binary.paths = options.binary_for;
+  if (far && stage.hash.empty()) {
+    COLL_ASSIGN(stage.hash, own_hash());
   }
-  if (options.in_agent) s.binary.hash = s.options.stage.hash;
   s.make_groups();
   while_asking([state = pool->state_.get()] {
     if (!state->beat_at.passed()) return;

@@ -2,6 +2,7 @@
 // that speaks frames (agent_protocol.h). Knows nothing of ranks: RemoteJob and the doctor stand on
 // it. Threads: one. The destructor lets the agents go, which ends whatever they still run.
 #pragma once
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,6 +15,7 @@ namespace collctl::launcher {
 struct PoolOptions {
   ChannelOptions ssh;
   StageOptions stage;
+  std::map<std::string, std::string> binary_for;  // by machine: a file here, for hosts like that
   int fanout = 64;          // hosts that are being connected to at the same time
   double heartbeat_s = 15;  // a host that sends nothing for this long is lost
   bool always_ssh = false;  // also for names of this host

@@ -9,9 +9,12 @@
 namespace collctl::launcher {
 namespace {
 
+constexpr size_t kHashInNames = 16, kMostMachine = 32;
+
 // POSIX sh in one line. It stands between single quotes, so it must not contain any, nor a
 // backslash (fish) or an exclamation mark (csh). $1 version, $2 hash, $3 path, $4 mode, $5 seconds
-// for each read from a launcher that may be gone without a word.
+// for each read from a launcher that may be gone without a word, $6 machine of the binary with that
+// hash.
 //
 // Files that another user could have put or could change there are not run or written to: `safe`
 // says that a file and all folders above it belong to this user or to root, with nobody else able
@@ -33,14 +36,21 @@ constexpr const char* kScript =
     R"(look() { r=$(cd "${b%/*}/" 2>/dev/null && pwd -P) || return 1; r=${r%/}/${b##*/}; why=; )"
     R"([ -f "$r" ] && [ -x "$r" ] && safe "$r" || return 1; [ -L "$r" ] || return 0; )"
     R"(r=$(readlink -f "$r") && safe "$r"; }; )"
-    R"(b=$3; if [ -z "$b" ]; then b=${XDG_CACHE_HOME:-$HOME/.cache}/collctl/$1-$2/collctl; fi; )"
-    R"(case $b in "~/"*) b=$HOME/${b#??};; esac; case $b in /*) ;; *) b=$PWD/$b;; esac; )"
     R"(echo; )"
+    R"(x=; if command -v timeout >/dev/null 2>&1; then x="timeout $5"; fi; )"
+    // A path that is taken as it is needs no hash.
+    R"(h=$2; why=; k=$(uname -m); case $k:$4:$3 in "$6":*|*:never:?*) ;; *) say machine "$k"; )"
+    R"(h=$($x dd bs=1 count=17 2>/dev/null); h=${h%% *}; [ -n "$h" ] || exit 4;; esac; )"
+    R"(b=$3; if [ -z "$b" ]; then b=${XDG_CACHE_HOME:-$HOME/.cache}/collctl/$1-$h/collctl; fi; )"
+    R"(case $b in "~/"*) b=$HOME/${b#??};; esac; case $b in /*) ;; *) b=$PWD/$b;; esac; )"
+    // The build that its user installed there is then the right one.
+    R"(if [ "$h" = none ]; then if [ "$4" = auto ] && [ -n "$3" ] && look; then exec "$r" __agent; fi; )"
+    R"([ -z "$why" ] || bad unsafe "$why"; bad machine "$k"; fi; )"
     R"(if [ "$4" = never ]; then if look; then exec "$r" __agent; fi; )"
     R"([ -z "$why" ] || bad unsafe "$why"; say missing "$b"; exit 4; fi; )"
     // The cache's folder is named by the hash; a path of the user's own may hold anything.
     R"(if [ "$4" = auto ] && look; then )"
-    R"(if [ -z "$3" ] || "$r" __agent --verify "$2" </dev/null >/dev/null 2>&1; )"
+    R"(if [ -z "$3" ] || "$r" __agent --verify "$h" </dev/null >/dev/null 2>&1; )"
     R"(then exec "$r" __agent; fi; )"
     R"(w="- another build is there, which --stage never runs"; fi; )"
     R"(u=$(umask); umask 077; f=${b%/*}/; e=$(mkdir -p "$f" 2>&1) || bad mkdir "$e"; )"
@@ -50,14 +60,12 @@ constexpr const char* kScript =
     // At once in d, where a signal in the midst finds it.
     R"(d=$(mktemp -d "${f%/}/.collctl.XXXXXX" 2>&1) || bad mkdir "$d"; t=$d/collctl; set -C; )"
     R"(if command -v gzip >/dev/null 2>&1; then z="gzip -dc"; say need gzip; else z=cat; say need plain; fi; )"
-    R"(x=; if command -v timeout >/dev/null 2>&1; then x="timeout $5"; fi; )"
     R"(n=$($x dd bs=1 count=12 2>/dev/null); [ "${n:-0}" -gt 0 ] || exit 4; )"
     R"(e=$( { $x head -c $n | $z >"$t"; } 2>&1 ) || bad write "$e"; )"
     R"([ -z "$e" ] || bad write "$e"; )"
     R"(e=$(chmod 700 "$t" 2>&1) || bad chmod "$e"; )"
-    // Another processor or C library: then the build that its user installed there is the right
-    // one.
-    R"(e=$("$t" __agent --verify "$2" 2>&1 </dev/null) || { )"
+    // Another C library: then the build that its user installed there is the right one.
+    R"(e=$("$t" __agent --verify "$h" 2>&1 </dev/null) || { )"
     R"(if [ -n "$w" ] && look; then bye; umask $u; exec "$r" __agent; fi; )"
     R"(bad run "$f" $(uname -m) "$e"; }; )"
     R"(e=$(mv -f "$t" "$b" 2>&1) || bad rename "$e"; bye; )"
@@ -81,8 +89,8 @@ std::string remedy(const std::string& text) {
   if (has(text, "GLIBC_") || has(text, "version `GLIBC"))
     return "that host's C library is older than 2.34: use a newer system there";
   if (has(text, "Exec format error") || has(text, "cannot execute binary file"))
-    return "that host has another processor architecture: install a collctl built for it and give "
-           "its path with --remote-path";
+    return "that host has another processor architecture: give a collctl built for it with "
+           "--binary-for, or install one there and give its path with --remote-path";
   if (has(text, "required file not found") || has(text, "not found"))
     return "that system has no glibc (Alpine?), or another architecture: install a collctl built "
            "for it and give its path with --remote-path";
@@ -104,13 +112,26 @@ std::string agent_command(const StageOptions& options) {
   const char* mode = options.staging == Staging::never    ? "never"
                      : options.staging == Staging::always ? "always"
                                                           : "auto";
-  return format("exec sh -c {} collctl {} {} {} {} {}", in_quotes(kScript),
-                in_quotes(options.version), in_quotes(options.hash.substr(0, 16)),
-                in_quotes(options.path), mode, std::max(1, int(options.patience_s)));
+  return format("exec sh -c {} collctl {} {} {} {} {} {}", in_quotes(kScript),
+                in_quotes(options.version), in_quotes(options.hash.substr(0, kHashInNames)),
+                in_quotes(options.path), mode, std::max(1, int(options.patience_s)),
+                in_quotes(options.machine));
 }
 
 std::string staged_size(size_t bytes) {
   return format("{:<11}\n", bytes);
+}
+
+std::string staged_hash(const std::string& hash) {
+  return format("{:<16}\n", hash.empty() ? "none" : hash.substr(0, kHashInNames));
+}
+
+bool is_machine_name(const std::string& name) {
+  return !name.empty() && name.size() <= kMostMachine &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                  c == '_' || c == '-';
+         });
 }
 
 Error stage_error(const std::string& word) {
@@ -123,6 +144,13 @@ Error stage_error(const std::string& word) {
   const size_t second = rest.find(' ');
   const std::string step = rest.substr(0, second);
   const std::string text = one_line(second == std::string::npos ? "" : rest.substr(second + 1));
+  if (step == "machine")
+    return Error(
+        ErrorCode::launch, format("there is no collctl for its architecture, {}", text),
+        format("give one with --binary-for {0}=PATH, or put it beside this one as collctl-{0} (a "
+               "host that carries others has none: leave out --tree-width); or install it there "
+               "and give its path with --remote-path",
+               text));
   if (step == "unsafe")
     return Error(
         ErrorCode::launch, format("the binary is neither run nor put there: {}", text),

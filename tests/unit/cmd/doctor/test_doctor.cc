@@ -52,6 +52,8 @@ TEST_CASE("the odd one out is found", "[doctor]") {
   CHECK(diagnosis.verdict().code() == ErrorCode::failed);
   diagnosis = with([](HostFacts& f) { f.binary = std::string(64, 'b'); });
   CHECK(failures(diagnosis) == Names{"version n2"});
+  diagnosis = with([](HostFacts& f) { f.binary = std::string(64, 'b'), f.system.machine = "m"; });
+  CHECK(failures(diagnosis) == Names{"machine n2"});
   diagnosis = with([](HostFacts& f) { f.interfaces[2].mtu = 1500; });
   CHECK(failures(diagnosis) == Names{"network n2"});
   diagnosis = with([](HostFacts& f) { f.interfaces[2].speed_mbps = 1000; });

@@ -30,7 +30,7 @@ TEST_CASE("hosts and how they are reached", "[cmd]") {
   auto launch = interpret_launch(good(
       "run -H bob@a:2,b:2 --map-by host --oversubscribe --ssh-client openssh --ssh-user al "
       "--ssh-port 2222 -i key --known-hosts accept-new --connect-timeout 2.5 --fanout 8 --stage "
-      "never --remote-path /opt/c --ssh-config cfg allreduce"));
+      "never --remote-path /opt/c --binary-for mips64=m --ssh-config cfg allreduce"));
   REQUIRE(launch.ok());
   CHECK(launch->launcher == LauncherKind::ssh);
   REQUIRE(launch->hosts.hosts.size() == 2);
@@ -51,6 +51,7 @@ TEST_CASE("hosts and how they are reached", "[cmd]") {
   CHECK(launch->fanout == 8);
   CHECK(launch->stage == launcher::Staging::never);
   CHECK(launch->remote_path == "/opt/c");
+  CHECK(launch->binary_for == std::vector<std::string>{"mips64=m"});
   auto defaults = interpret_launch(good("run -H a,b allreduce"));
   REQUIRE(defaults.ok());
   CHECK(defaults->ranks == 0);  // the hosts will say

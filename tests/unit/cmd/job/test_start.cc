@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/host_facts.h"
 #include "cmd/job/config.h"
 #include "tests/catch.h"
 
@@ -86,6 +87,24 @@ TEST_CASE("-x hands on the variables that it names, by name and by prefix", "[jo
   CHECK(handed({"XTEST*"}) == std::vector<std::string>{"XTEST_ONE=1", "XTEST_TWO=2"});
   CHECK(handed({"XTEST_O"}).empty());
   for (const char* name : {"XTEST_ONE", "XTEST_TWO", "XTES"}) ::unsetenv(name);
+}
+
+TEST_CASE("binaries for other architectures", "[job]") {
+  LaunchOptions options;
+  options.binary_for = {"mips64=/opt/mips64/collctl", "riscv64=a=b"};
+  const auto pool = pool_options(options);
+  REQUIRE(pool.ok());
+  CHECK(pool->binary_for.at("mips64") == "/opt/mips64/collctl");
+  CHECK(pool->binary_for.at("riscv64") == "a=b");
+  for (const std::string& wrong : {std::string("mips64"), std::string("mips64="), std::string("=c"),
+                                   std::string("a/b=c"), base::machine_name() + "=/opt/collctl"}) {
+    INFO(wrong);
+    options.binary_for = {wrong};
+    const auto refused = pool_options(options);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code == ErrorCode::usage);
+    CHECK(refused.error().message.find("--binary-for") == 0);
+  }
 }
 
 }  // namespace job_start_tests

@@ -6,8 +6,10 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/host_facts.h"
 #include "base/wait.h"
 #include "launcher/remote/agent_protocol.h"
+#include "launcher/remote/binary.h"
 #include "tests/catch.h"
 
 namespace remote_host_pool_tests {
@@ -42,13 +44,14 @@ class SaidChannel : public HostChannel {
   void progress() override {}
   ChannelPhase phase() const override { return phase_; }
   std::optional<Error> error() const override { return std::nullopt; }
-  void write(ByteView) override {}
+  void write(ByteView bytes) override { written.append(bytes.begin(), bytes.end()); }
   size_t pending() const override { return 0; }
   void close_input() override {}
   std::string& output() override { return output_; }
   std::string& errors() override { return errors_; }
   std::optional<int> exit_code() const override { return std::nullopt; }
   std::string description() const override { return "said"; }
+  std::string written;
 
  private:
   std::string output_, errors_;
@@ -140,6 +143,7 @@ TEST_CASE("a host that carries others sends them no other build than the launche
   PoolOptions options;
   options.in_agent = true;
   options.stage.hash = "another";
+  options.stage.machine = base::machine_name();
   options.ssh.open = [](const HostTarget&, const ChannelOptions&) {
     std::unique_ptr<HostChannel> said(new SaidChannel(std::string(kAgentWord) + "need gzip\n"));
     return Result(std::move(said));
@@ -153,6 +157,30 @@ TEST_CASE("a host that carries others sends them no other build than the launche
   while (link.phase() < HostPhase::staging && !deadline.passed()) turn(**pool);
   REQUIRE(link.phase() == HostPhase::failed);
   CHECK(link.cause().find("has another build of collctl to send") != std::string::npos);
+}
+
+// The answer to a host that says that it is a mips64.
+std::string answer_to_mips64(PoolOptions options) {
+  SaidChannel* channel = nullptr;
+  options.ssh.open = [&channel](const HostTarget&, const ChannelOptions&) {
+    auto said = std::make_unique<SaidChannel>(std::string(kAgentWord) + "machine mips64\n");
+    channel = said.get();
+    return Result(std::unique_ptr<HostChannel>(std::move(said)));
+  };
+  HostSpec there;
+  there.name = "node07.example";
+  const auto pool = HostPool::make({there}, options);
+  REQUIRE(pool.ok());
+  const Deadline deadline = Deadline::after_seconds(60);
+  while ((channel == nullptr || channel->written.empty()) && !deadline.passed()) turn(**pool);
+  return channel->written;
+}
+
+TEST_CASE("a host of another architecture hears of the binary that is named for it") {
+  PoolOptions options;
+  options.binary_for["mips64"] = "/proc/self/exe";
+  CHECK(answer_to_mips64(options) == staged_hash(*own_hash()));
+  CHECK(answer_to_mips64({}) == staged_hash(""));
 }
 
 }  // namespace remote_host_pool_tests

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/format.h"
+#include "base/host_facts.h"
 #include "launcher/remote/binary.h"
 #include "launcher/remote/stage.h"
 #include "tests/skip.h"
@@ -79,8 +80,11 @@ std::string packed(const std::string& text) {
   return staged_size(bytes->size()) + std::string(bytes->begin(), bytes->end());
 }
 
-const StageOptions kOptions{
-    .version = "1.2.3", .hash = "0123456789abcdef0123", .path = {}, .staging = Staging::automatic};
+const StageOptions kOptions{.version = "1.2.3",
+                            .hash = "0123456789abcdef0123",
+                            .machine = base::machine_name(),
+                            .path = {},
+                            .staging = Staging::automatic};
 
 bool has(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
@@ -244,6 +248,37 @@ TEST_CASE("a binary is sent once, then found") {
   CHECK(has(run(home, always, packed(kAgent)).out, "staged"));
 }
 
+TEST_CASE("a host of another architecture gets the binary for it") {
+  const Home home;
+  StageOptions foreign = kOptions;
+  foreign.hash = "ffff";
+  foreign.machine = "another";
+  const std::string answer = staged_hash(kOptions.hash);
+  const Outcome first = run(home, foreign, answer + packed(kAgent));
+  INFO(first.out << first.err);
+  CHECK(has(first.out, ("@collctl-agent machine " + base::machine_name() + "\n").c_str()));
+  CHECK(has(first.out, "runs as __agent"));
+  CHECK(fs::exists(home.path / ".cache/collctl/1.2.3-0123456789abcdef/collctl"));
+  const Outcome second = run(home, foreign, answer);
+  CHECK_FALSE(has(second.out, "need"));
+  CHECK(has(second.out, "runs as __agent"));
+  // Without one, what its user has installed there; else the reason.
+  const Outcome without = run(home, foreign, staged_hash(""));
+  CHECK(without.code == 4);
+  CHECK(has(without.out, ("@collctl-agent fail machine " + base::machine_name()).c_str()));
+  StageOptions installed = at_path(plant(home.path / "tools/collctl"));
+  installed.machine = "another";
+  CHECK(has(run(home, installed, staged_hash("")).out, "planted runs"));
+  installed.staging = Staging::never;
+  CHECK(has(run(home, installed, "").out, "planted runs"));
+}
+
+TEST_CASE("names of architectures can stand in names of files") {
+  for (const char* name : {"aarch64", "x86_64", "ppc64le"}) CHECK(is_machine_name(name));
+  for (const std::string& name : {std::string(), std::string("a/../b"), std::string(33, 'a')})
+    CHECK_FALSE(is_machine_name(name));
+}
+
 TEST_CASE("what arrives cut, spoilt or as something else is refused and removed") {
   const Home home;
   const std::string whole = packed(kAgent);
@@ -298,6 +333,8 @@ TEST_CASE("the words of the script become errors with remedies") {
           "architecture"));
   CHECK(
       has(stage_error("fail run /x x86_64 /y: version `GLIBC_2.34' not found").hint, "C library"));
+  CHECK(has(stage_error("fail machine aarch64").message, "architecture, aarch64"));
+  CHECK(has(stage_error("fail machine aarch64").hint, "--binary-for aarch64=PATH"));
   CHECK(has(stage_error("fail unsafe /x belongs to user 7").hint, "--remote-path"));
   CHECK(has(stage_error("missing /opt/collctl").message, "/opt/collctl"));
   CHECK(stage_error("").code == ErrorCode::launch);
