@@ -23,6 +23,9 @@ set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "launch ranks, run real collectives, judge
 set(CPACK_PACKAGE_DESCRIPTION "One binary for the people who bring up and run GPU clusters: it launches ranks, runs
 its own collectives between them, checks every byte and says which host or link is at fault.")
 set(CPACK_DEBIAN_PACKAGE_SECTION utils)
+if(CMAKE_CROSSCOMPILING)
+  set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64)
+endif()
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6 (>= 2.34), libgcc-s1")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)

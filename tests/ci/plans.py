@@ -73,6 +73,8 @@ SANITIZED = [
     Stage("fuzz", ("./dev", "fuzz", "5"), limit=1800),
 ]
 
+ARM = ("base", "topology", "kernels", "transport", "runtime", "launcher", "cmd", "sim")
+
 REST = [
     Stage("build.all", build=("release", "all"), limit=3600),
     Stage("more", preset="release", chosen=lambda entry: not on_gpu(entry), needs="build.all", slots=3),
@@ -83,6 +85,10 @@ REST = [
     Stage("build.tsan", build=("tsan", "test_base", "test_kernels", "test_transport", "test_runtime", "test_fake_verbs"), limit=3600),
     Stage("threads", preset="tsan", needs="build.tsan", slots=CORES + 1,
           chosen=lambda entry: bool(entry.labels & {"base", "kernels", "transport", "runtime", "fake_verbs"})),
+    # By the cross compiler and QEMU's user mode.
+    Stage("build.aarch64", build=("aarch64", "collctl", *(f"test_{name}" for name in ARM)), limit=2 * 3600),
+    Stage("aarch64", preset="aarch64", needs="build.aarch64", slots=CORES + 1,
+          chosen=lambda entry: unit(entry) and bool(entry.labels & set(ARM))),
     Stage("seeds", ("build/release/tests/test_sim", "--seeds", "100000"), needs="build.all", limit=7200),
     Stage("fuzz.long", ("./dev", "fuzz", "60"), limit=7200),
     Stage("faults.long", ("./dev", "faults", "100", "5000"), needs="build.release", limit=7200),
