@@ -64,6 +64,20 @@ if case_is "a host whose GPUs cannot be used ends the job; all on cores only whe
   nothing_left
 fi
 
+if case_is "a host of another architecture is refused, or gets the binary that is named for it"; then
+  printf '#!/bin/sh\necho mips64\n' >"$rig/uname"
+  chmod 755 "$rig/uname"
+  rig_node 2 mount --bind "$rig/uname" /usr/bin/uname
+  run run -H node01,node02 allreduce -b 8 -e 8
+  is_code 4
+  has_err "there is no collctl for its architecture, mips64"
+  has_err "--binary-for mips64=PATH"
+  run run -H node01,node02 --binary-for "mips64=$collctl" allreduce -b 8 -e 8
+  is_code 0
+  rig_node 2 umount /usr/bin/uname
+  nothing_left
+fi
+
 if case_is "groups: each host by itself, and one of each host"; then
   run run -H 'node01:1,node02:3,node03:2' allreduce --split host -b 8 -e 64K -f 64 --json
   is_code 0
