@@ -94,8 +94,8 @@ bool run_work(const Work& work, const ChannelLinks& links, CpuContext& context);
 // not otherwise overlap. SIMD level chosen at run time.
 void reduce_arrays(DataType type, RedOp op, const void* const* sources, int source_count,
                    void* const* destinations, int destination_count, uint64_t n, uint32_t divisor);
-// "scalar", "avx2", "avx512" or "neon": what this machine uses; tests can force one (false when the CPU
-// lacks it).
+// "scalar", "avx2", "avx512" or "neon": what this machine uses; tests can force one (false when the
+// CPU lacks it).
 const char* simd_level();
 bool force_simd_level(const char* name);
 
