@@ -209,7 +209,8 @@ TEST_CASE("who only does not read has acknowledged what there was room for") {
   CHECK(overdue_within(slow.from.get(), 2.5) == 0);
 }
 
-TEST_CASE("what is sent over a way that has gone is overdue after a second", "[overdue][may_skip]") {
+TEST_CASE("what is sent over a way that has gone is overdue after a second",
+          "[overdue][may_skip]") {
   bool alone = false, connected = false;
   double before = -1, after = -1, took = 0;
   std::thread([&] {
