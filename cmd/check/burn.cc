@@ -35,7 +35,7 @@ NodeJob collective_job(const CheckRun& run, const Host& host) {
 
 // The run itself failed. A host that cannot run it is not tested; doctor and node name the cause.
 Finding failed_run(const NodeJob& job, const Error& error) {
-  Finding finding{.name = "burn/run", .at = {.kind = SubjectKind::host, .host = job.host}};
+  Finding finding = host_finding("burn/run", job.host);
   const std::string message = format("{}: burn-test: {}", job.host, error.chain());
   if (error.code == ErrorCode::unavailable || error.code == ErrorCode::incomplete)
     finding.leave_out(message, error.hint);

@@ -140,8 +140,7 @@ class BurnJudge {
     const std::string name = name_of(burnt);
     if (device.device == kBurnHost) {
       whole.name = "burn/cores";
-      whole.status = FindingStatus::warn;
-      whole.message = format("{}: not burnt beside the GPUs: {}", burnt.host, device.why_not);
+      whole.warn(format("{}: not burnt beside the GPUs: {}", burnt.host, device.why_not));
       found_.findings.push_back(std::move(whole));
       return;
     }
@@ -218,13 +217,12 @@ class BurnJudge {
       if (!each.odd.empty()) continue;
       std::string names;
       for (const size_t one : each.of) names += (names.empty() ? "" : ", ") + name_of(all_[one]);
-      Finding unsure{.name = "burn/" + each.what};
-      unsure.fail(ErrorCode::bad_data,
-                  format("wrong data: the products in {} differ, and nobody can tell which is "
-                         "right: {}{}",
-                         each.what, names, spot_text(each.of, each.what)),
-                  kUndecided);
-      found_.findings.push_back(std::move(unsure));
+      found_.findings.push_back(Finding{.name = "burn/" + each.what}.fail(
+          ErrorCode::bad_data,
+          format("wrong data: the products in {} differ, and nobody can tell which is "
+                 "right: {}{}",
+                 each.what, names, spot_text(each.of, each.what)),
+          kUndecided));
     }
   }
 
@@ -244,7 +242,7 @@ class BurnJudge {
         if (burnt.device.gpu && work.TFLOPs > 0)
           judge_speed(burnt, work, equals[{burnt.device.model, work.what}]);
     for (const auto& [host, TFLOPs] : cores) {
-      Finding speed{.name = "burn/cores", .at = {.kind = SubjectKind::host, .host = host}};
+      Finding speed = host_finding("burn/cores", host);
       speed.measured = format("{:.4g}", TFLOPs * 1e3);
       speed.unit = "GFLOP/s";
       found_.findings.push_back(std::move(speed));

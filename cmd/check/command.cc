@@ -78,17 +78,14 @@ bool take_stop(CheckRun& run) {
 void leave_out(CheckRun& run, SuiteResult& result, SuiteEnd end, const std::string& why) {
   result.end = end;
   result.why = why;
-  Finding finding{.name = result.suite->name};
-  finding.leave_out(format("{}: not run: {}", result.suite->name, why));
-  run.findings.push_back(std::move(finding));
+  run.findings.push_back(Finding{.name = result.suite->name}.leave_out(
+      format("{}: not run: {}", result.suite->name, why)));
 }
 
 // Findings for expectations and limits that no suite has checked.
 void say_what_was_not_judged(CheckRun& run, const std::vector<SuiteResult>& results) {
   const auto add = [&](const char* name, const char* message) {
-    Finding finding{.name = name};
-    finding.leave_out(message);
-    run.findings.push_back(std::move(finding));
+    run.findings.push_back(Finding{.name = name}.leave_out(message));
   };
   const auto ran = [&](std::string_view name) {
     return std::any_of(results.begin(), results.end(), [&](const SuiteResult& result) {

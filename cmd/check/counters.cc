@@ -156,15 +156,14 @@ void add_retransmissions(const Host& host, const base::DeviceCounters& before,
   };
   const uint64_t sent = more("OutSegs"), again = more("RetransSegs");
   if (sent < kLeastSegments || double(again) < kRetransmitted * double(sent)) return;
-  Finding finding{.name = "counters/RetransSegs",
-                  .at = {.kind = SubjectKind::host, .host = host, .device = "tcp"},
-                  .status = FindingStatus::warn};
+  Finding finding = host_finding("counters/RetransSegs", host);
+  finding.at.device = "tcp";
   finding.measured = format("{:.3g}", 100 * double(again) / double(sent));
   finding.expected = format("{:g}", 100 * kRetransmitted);
   finding.unit = "%";
-  finding.message =
-      format("{}: {} of {} TCP segments were sent again during the check", host, again, sent);
-  finding.remedy = kCongestion;
+  finding.warn(
+      format("{}: {} of {} TCP segments were sent again during the check", host, again, sent),
+      kCongestion);
   findings.push_back(std::move(finding));
 }
 
@@ -177,8 +176,7 @@ void add_states(const Host& host, const base::DeviceCounters& after,
     const auto rule = counter.kind == CounterOf::gpu ? counter_state(counter, 0) : std::nullopt;
     if (!rule) continue;
     Finding finding{.name = format("counters/{}", counter.name),
-                    .at = {.kind = SubjectKind::gpu, .host = host, .device = counter.device},
-                    .status = FindingStatus::warn};
+                    .at = {.kind = SubjectKind::gpu, .host = host, .device = counter.device}};
     if (std::any_of(findings.begin(), findings.begin() + ptrdiff_t(grown), [&](const Finding& f) {
           return f.name == finding.name && f.at.device == finding.at.device;
         }))
@@ -186,9 +184,9 @@ void add_states(const Host& host, const base::DeviceCounters& after,
     finding.measured = std::to_string(counter.value);
     finding.expected = "0";
     finding.basis = "state, not growth";
-    finding.message = format("{}: {}: {} ({}: {})", host, plain(counter.device), rule->meaning,
-                             plain(counter.name), counter.value);
-    finding.remedy = rule->remedy;
+    finding.warn(format("{}: {}: {} ({}: {})", host, plain(counter.device), rule->meaning,
+                        plain(counter.name), counter.value),
+                 rule->remedy);
     if (rule->fault) finding.fail(ErrorCode::failed, finding.message, rule->remedy);
     findings.push_back(std::move(finding));
   }
@@ -203,16 +201,15 @@ const CounterRule* rule_of_growth(const base::DeviceCounter& counter, uint64_t g
 Finding growth_finding(const Host& host, const CounterRule& rule,
                        const base::DeviceCounter& counter, uint64_t growth) {
   Finding finding{.name = format("counters/{}", counter.name),
-                  .at = {.kind = subject_of(counter.kind), .host = host, .device = counter.device},
-                  .status = FindingStatus::warn};
+                  .at = {.kind = subject_of(counter.kind), .host = host, .device = counter.device}};
   finding.measured = std::to_string(growth);
   finding.expected = "0";
   finding.unit = counter.name.ends_with("_ns") ? "ns" : "";
   finding.basis = "growth during the check";
   const Told said = growth_told(rule, counter);
-  finding.message = format("{}: {}: {} during the check ({}: {})", host, plain(counter.device),
-                           said.meaning, plain(counter.name), grown(counter, growth));
-  finding.remedy = said.remedy;
+  finding.warn(format("{}: {}: {} during the check ({}: {})", host, plain(counter.device),
+                      said.meaning, plain(counter.name), grown(counter, growth)),
+               said.remedy);
   if (said.fault) finding.fail(ErrorCode::failed, finding.message, said.remedy);
   return finding;
 }
@@ -314,7 +311,7 @@ std::vector<Finding> counter_findings(const Host& host, const base::DeviceCounte
   std::vector<Finding> findings = growth_findings(host, grew);
   add_states(host, after, findings);
   add_retransmissions(host, before, after, findings);
-  Finding all{.name = "counters/read", .at = {.kind = SubjectKind::host, .host = host}};
+  Finding all = host_finding("counters/read", host);
   all.n = all.of = after.looked_at;
   if (!after.nvml_missing.empty())
     all.leave_out(
@@ -324,12 +321,10 @@ std::vector<Finding> counter_findings(const Host& host, const base::DeviceCounte
   // Without GPUs nothing is missed.
   const bool gpus = std::any_of(after.counters.begin(), after.counters.end(),
                                 [](const auto& each) { return each.kind == CounterOf::gpu; });
-  if (gpus && !after.log_missing.empty() && all.status == FindingStatus::pass) {
-    all.status = FindingStatus::warn;
-    all.message = format("{}: Xids are not known, the kernel's log cannot be read ({})", host,
-                         plain(after.log_missing));
-    all.remedy = "root, or sysctl kernel.dmesg_restrict=0, lets it be read";
-  }
+  if (gpus && !after.log_missing.empty() && all.status == FindingStatus::pass)
+    all.warn(format("{}: Xids are not known, the kernel's log cannot be read ({})", host,
+                    plain(after.log_missing)),
+             "root, or sysctl kernel.dmesg_restrict=0, lets it be read");
   findings.push_back(std::move(all));
   return findings;
 }
@@ -341,9 +336,9 @@ std::vector<Finding> later_states(const std::map<Host, HostCounters>& after,
   for (const auto& [host, read] : after) {
     if (read.state.state) states.push_back({host, &*read.state.state});
     if (read.state.missing.empty()) continue;
-    Finding finding{.name = "counters/state", .at = {.kind = SubjectKind::host, .host = host}};
-    findings.push_back(finding.leave_out(
-        format("{}: the state of its devices was not read: {}", host, plain(read.state.missing))));
+    findings.push_back(host_finding("counters/state", host)
+                           .leave_out(format("{}: the state of its devices was not read: {}", host,
+                                             plain(read.state.missing))));
   }
   for (Finding& finding : state_findings(states)) {
     // "state/FACT" is "doctor/state/FACT" of the one and "counters/FACT" of the other; an Xid that

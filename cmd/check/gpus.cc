@@ -36,10 +36,10 @@ Result<GpuReport> gpu_report_of(const NodeJob& job) {
 
 void fail_host(CheckRun& run, const Host& host, const Error& error) {
   run.tally.plan(host, 1, "measurements");
-  Finding finding{.name = "gpus/run", .at = {.kind = SubjectKind::host, .host = host}};
-  finding.fail(error.code, format("{}: gpu-test: {}", host, error.chain()), error.hint);
   run.out.try_emplace(host, "gpus");
-  run.findings.push_back(std::move(finding));
+  run.findings.push_back(
+      host_finding("gpus/run", host)
+          .fail(error.code, format("{}: gpu-test: {}", host, error.chain()), error.hint));
 }
 
 // A pair that has no way of its own is looked at as well: that is told.
@@ -117,12 +117,9 @@ Status check_gpus(CheckRun& run) {
     found = judge_gpus(run.gpus, run.options.below, run.options.floors);
     for (const Host& host : suspects) {
       if (found.suspects.contains(host) || lost.contains(host)) continue;
-      Finding& finding = found.findings.emplace_back();
-      finding.name = "gpus/again";
-      finding.at = {.kind = SubjectKind::host, .host = host};
-      finding.status = FindingStatus::warn;
-      finding.message =
-          format("{}: a figure was too slow once, and good when measured again", host);
+      found.findings.push_back(
+          host_finding("gpus/again", host)
+              .warn(format("{}: a figure was too slow once, and good when measured again", host)));
     }
   }
   for (const Finding& finding : found.findings)  // which counts the first time

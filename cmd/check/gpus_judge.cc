@@ -347,10 +347,7 @@ void GpuJudge::worst_of(const GpuReport& report, PairFigure figure) {
 void GpuJudge::say_rest(const GpuReport& report) {
   for (size_t f = 0; f < kPairFigures; ++f) worst_of(report, PairFigure(f));
   const auto add = [&](const char* name) -> Finding& {
-    Finding& finding = out_.findings.emplace_back();
-    finding.name = name;
-    finding.at = {.kind = SubjectKind::host, .host = report.host};
-    return finding;
+    return out_.findings.emplace_back(host_finding(name, report.host));
   };
   if (report.gpus.size() == 1)
     add("gpus/pairs").message = format("{}: one GPU, so there is no pair", report.host);
@@ -361,23 +358,19 @@ void GpuJudge::say_rest(const GpuReport& report) {
     Finding& finding = add("gpus/peer-access");
     finding.n = apart.size();
     finding.of = report.pairs.size();
-    const std::string text =
+    finding.warn(
         format("{}: {} of {} pairs go through host memory and were not measured as pairs: {}",
-               report.host, apart.size(), report.pairs.size(), apart[0]->why);
-    finding.status = FindingStatus::warn;
-    finding.message = text;
-    finding.remedy = "nvidia-smi topo -p2p rw and collctl topo show what stands between them";
+               report.host, apart.size(), report.pairs.size(), apart[0]->why),
+        "nvidia-smi topo -p2p rw and collctl topo show what stands between them");
   }
   if (!report.no_kernels.empty() && report.pairs.size() > apart.size())
     add("gpus/kernels")
         .leave_out(format("{}: copies by kernels and latency were not measured: {}", report.host,
                           report.no_kernels));
-  if (!report.no_nodes.empty()) {
-    Finding& finding = add("gpus/numa");
-    finding.status = FindingStatus::warn;
-    finding.message =
-        format("{}: host memory was not told apart by NUMA node: {}", report.host, report.no_nodes);
-  }
+  if (!report.no_nodes.empty())
+    add("gpus/numa")
+        .warn(format("{}: host memory was not told apart by NUMA node: {}", report.host,
+                     report.no_nodes));
   if (pardoned_ > 0)
     spoil(add("gpus/busy"), format("{}: {} slow while the host was busy ({}), which says little",
                                    report.host, counted(pardoned_, "figure"), report.busy));

@@ -60,7 +60,7 @@ Result<std::vector<NcclHost>> ask_facts(CheckRun& run) {
       continue;
     }
     const Error error = job.error ? *job.error : no_report(job);
-    Finding finding{.name = "nccl/facts", .at = {.kind = SubjectKind::host, .host = job.host}};
+    Finding finding = host_finding("nccl/facts", job.host);
     const std::string message = format("{}: nccl-facts: {}", job.host, error.chain());
     if (error.code == ErrorCode::launch) {
       finding.fail(error.code, message, error.hint);

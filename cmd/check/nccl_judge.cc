@@ -37,17 +37,6 @@ constexpr AlikeFact kAlikeFacts[] = {
     {"nccl/path", "libnccl", false, [](const NcclFacts& f) { return f.library.path; }},
 };
 
-Finding host_finding(const std::string& name, const Host& host) {
-  return {.name = name, .at = {.kind = SubjectKind::host, .host = host}};
-}
-
-Finding& warn_of(Finding& finding, std::string message, std::string remedy = {}) {
-  finding.status = FindingStatus::warn;
-  finding.message = std::move(message);
-  finding.remedy = std::move(remedy);
-  return finding;
-}
-
 std::string or_none(const std::string& value) {
   return value.empty() ? "none" : value;
 }
@@ -76,7 +65,7 @@ void compare_hosts(const std::vector<NcclHost>& hosts, const std::string& name,
     Finding finding{.name = name};
     const std::string message = format("{} is not alike: {}", what, values_text(hosts, values));
     fault ? finding.fail(ErrorCode::failed, message, kMakeAlike)
-          : warn_of(finding, message, kMakeAlike);
+          : finding.warn(message, kMakeAlike);
     findings.push_back(std::move(finding));
     return;
   }
@@ -91,7 +80,7 @@ void compare_hosts(const std::vector<NcclHost>& hosts, const std::string& name,
     const std::string message = format("{}: {}: {}, where {} of {} hosts have {}", hosts[i].host,
                                        what, shown[i], same, shown.size(), most);
     fault ? finding.fail(ErrorCode::failed, message, kMakeAlike)
-          : warn_of(finding, message, kMakeAlike);
+          : finding.warn(message, kMakeAlike);
     findings.push_back(std::move(finding));
   }
 }
@@ -123,18 +112,18 @@ void judge_own(const NcclHost& host, std::vector<Finding>& findings) {
        {std::pair(&facts.net, "NCCL_NET_PLUGIN"), std::pair(&facts.tuner, "NCCL_TUNER_PLUGIN")}) {
     if (library->missing.empty()) continue;
     const std::string* named = facts.variable(variable);
-    Finding finding = host_finding("nccl/plugins", host.host);
-    findings.push_back(warn_of(
-        finding,
-        format("{}: {} cannot be used, and NCCL goes on without it: {}", host.host,
-               named != nullptr ? format("{}={}", variable, *named) : std::string("a plugin"),
-               library->missing),
-        "install what is missing, or name its folder in LD_LIBRARY_PATH"));
+    findings.push_back(
+        host_finding("nccl/plugins", host.host)
+            .warn(format("{}: {} cannot be used, and NCCL goes on without it: {}", host.host,
+                         named != nullptr ? format("{}={}", variable, *named)
+                                          : std::string("a plugin"),
+                         library->missing),
+                  "install what is missing, or name its folder in LD_LIBRARY_PATH"));
   }
   for (const NcclConfigFile& file : facts.files)
     for (const std::string& problem : file.problems) {
-      Finding finding = host_finding("nccl/files", host.host);
-      findings.push_back(warn_of(finding, format("{}: {}: {}", host.host, file.path, problem)));
+      findings.push_back(host_finding("nccl/files", host.host)
+                             .warn(format("{}: {}: {}", host.host, file.path, problem)));
     }
 }
 
@@ -273,17 +262,13 @@ std::vector<Finding> nccl_speed_findings(std::span<const NcclRow> rows, double b
              kSlowRemedy);
   findings.push_back(std::move(all));
   if (latency.worst != nullptr) {
-    Finding finding{.name = format("nccl/{}/latency", last.collective)};
-    findings.push_back(warn_of(
-        finding, format("{}: NCCL is slow at small sizes, the wire is fast: {} (by collctl){}{}",
-                        last.collective,
-                        both_text(latency.worst->nccl_us, latency.worst->own_us, *latency.worst),
-                        sizes_text(latency), choice_text(*latency.worst))));
+    findings.push_back(Finding{.name = format("nccl/{}/latency", last.collective)}.warn(format(
+        "{}: NCCL is slow at small sizes, the wire is fast: {} (by collctl){}{}", last.collective,
+        both_text(latency.worst->nccl_us, latency.worst->own_us, *latency.worst),
+        sizes_text(latency), choice_text(*latency.worst))));
   }
   if (own.worst != nullptr) {
-    Finding finding{.name = format("nccl/{}/ours", last.collective)};
-    findings.push_back(warn_of(
-        finding,
+    findings.push_back(Finding{.name = format("nccl/{}/ours", last.collective)}.warn(
         format("{}: collctl is slow, the wire is fast: {} (by NCCL){}{}", last.collective,
                both_text(own.worst->own_GBps, own.worst->nccl_GBps, *own.worst), sizes_text(own),
                choice_text(*own.worst)),
@@ -337,9 +322,7 @@ void judge_log(const NcclOnHost& host, const NcclReport& report, std::vector<Fin
   };
   if (log.network == "Socket" && log.crosses_hosts() && known != report.hosts.end() &&
       !known->facts.ports.empty()) {
-    Finding finding = log_finding(host);
-    findings.push_back(warn_of(
-        finding,
+    findings.push_back(log_finding(host).warn(
         format("{}: NCCL goes by sockets (\"{}\") although {} active ({})", host.host,
                log.network_line,
                known->facts.ports.size() == 1
@@ -349,27 +332,25 @@ void judge_log(const NcclOnHost& host, const NcclReport& report, std::vector<Fin
         "look for NCCL_NET, NCCL_IB_DISABLE and NCCL_IB_HCA, and for libibverbs on the host"));
   }
   if (const NcclWay* way = log.no_gdr(); way != nullptr && own_has("/GDRDMA")) {
-    Finding finding = log_finding(host);
-    findings.push_back(warn_of(
-        finding,
+    findings.push_back(log_finding(host).warn(
         format("{}: NCCL does not use GPUDirect RDMA where collctl does: \"{}\"{}", host.host,
                way->line, log.no_gdr_line.empty() ? "" : format(", \"{}\"", log.no_gdr_line)),
         "look for NCCL_NET_GDR_LEVEL and NCCL_DMABUF_ENABLE; collctl doctor says what GPUDirect "
         "needs"));
   }
   if (!log.warnings.empty()) {
-    Finding finding = host_finding("nccl/warnings", host.host);
-    findings.push_back(warn_of(
-        finding, format("{}: NCCL warned {}: \"{}\"", host.host,
-                        log.warnings.size() == 1 ? std::string("once")
-                                                 : format("{} times, first", log.warnings.size()),
-                        log.warnings.front())));
+    findings.push_back(
+        host_finding("nccl/warnings", host.host)
+            .warn(format("{}: NCCL warned {}: \"{}\"", host.host,
+                         log.warnings.size() == 1 ? std::string("once")
+                                                  : format("{} times, first", log.warnings.size()),
+                         log.warnings.front())));
   }
   if (log.cut) {
     Finding finding = log_finding(host);
     findings.push_back(
-        warn_of(finding, format("{}: NCCL's log was longer than {}, the rest was not read",
-                                host.host, human_bytes(kMostNcclLog))));
+        finding.warn(format("{}: NCCL's log was longer than {}, the rest was not read", host.host,
+                            human_bytes(kMostNcclLog))));
   }
 }
 
@@ -388,8 +369,8 @@ void judge_ras(const NcclOnHost& host, std::vector<Finding>& findings) {
     if (ras.address.empty())
       finding.message = message;  // it is off, or this NCCL has none
     else
-      warn_of(finding, message,
-              "NCCL_RAS_ADDR gives a job a port of its own; ncclras reads it by hand");
+      finding.warn(message,
+                   "NCCL_RAS_ADDR gives a job a port of its own; ncclras reads it by hand");
     findings.push_back(std::move(finding));
     return;
   }
@@ -415,13 +396,12 @@ void judge_ras(const NcclOnHost& host, std::vector<Finding>& findings) {
     // Nobody is named for what one host cannot see.
     finding.at = {};
   } else if (!status.problems.empty()) {
-    warn_of(finding,
-            format("by NCCL's RAS on {}: {}{}", host.host, status.problems.front(),
-                   status.problems.size() > 1 ? format(" (and {} more)", status.problems.size() - 1)
-                                              : ""));
+    finding.warn(format(
+        "by NCCL's RAS on {}: {}{}", host.host, status.problems.front(),
+        status.problems.size() > 1 ? format(" (and {} more)", status.problems.size() - 1) : ""));
   } else if (status.timeouts > 0) {
-    warn_of(finding, format("NCCL's RAS on {} waited {} times in vain for others", host.host,
-                            status.timeouts));
+    finding.warn(
+        format("NCCL's RAS on {} waited {} times in vain for others", host.host, status.timeouts));
   }
   findings.push_back(std::move(finding));
 }

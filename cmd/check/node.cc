@@ -122,8 +122,7 @@ class NodeSpeeds {
       correct_first(run, what, host, before, seen);
       return {};
     }
-    Finding finding{.name = format("node/{}/speed", what),
-                    .at = {.kind = SubjectKind::host, .host = host}};
+    Finding finding = host_finding(format("node/{}/speed", what), host);
     if (!seen.device.empty()) {
       finding.at.kind = SubjectKind::gpu;
       finding.at.device = seen.device;
@@ -174,11 +173,10 @@ class NodeSpeeds {
       if (!seen.device.empty() && finding.at.device != seen.device) continue;
       finding.measured = format("{:.4g}", seen.GBps);
       if (finding.status != FindingStatus::pass) continue;
-      finding.status = FindingStatus::warn;
-      finding.message = format(
+      finding.warn(format(
           "{}: {} at {:.4g} GB/s was too slow once, beside other hosts' runs, and good when it "
           "was measured again",
-          host, what, before);
+          host, what, before));
     }
   }
 
@@ -189,7 +187,7 @@ class NodeSpeeds {
 // NVLinks that do not carry the data of their GPUs are a fault; without any it is how such a
 // machine is.
 void judge_detour(CheckRun& run, const Host& host, const std::string& detour) {
-  Finding finding{.name = "node/gpu-links", .at = {.kind = SubjectKind::host, .host = host}};
+  Finding finding = host_finding("node/gpu-links", host);
   const std::string message =
       format("{}: {}, so that windows between them were not tested", host, detour);
   if (run.nvlinked.contains(host)) {
@@ -200,8 +198,7 @@ void judge_detour(CheckRun& run, const Host& host, const std::string& detour) {
     run.out.try_emplace(host, "node");
     run.culprits.push_back({SubjectKind::host, host.name, 1, message, false, host});
   } else {
-    finding.status = FindingStatus::warn;
-    finding.message = message;
+    finding.warn(message);
   }
   run.findings.push_back(std::move(finding));
 }

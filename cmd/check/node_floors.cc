@@ -58,11 +58,10 @@ void tell_below(const NodeJob& job, const MemoryRow& row, const Floor& floor, do
   finding.expected = format("{:.4g}", least);
   finding.basis = format("{}: {}, {}", of, floor.source, floor.date);
   if (row.GBps >= least || !row.busy.empty() || finding.status != FindingStatus::pass) return;
-  finding.status = FindingStatus::warn;
-  finding.message = format("{}: {}{} at {:.4g} GB/s, {} has at least {:.4g} ({}, {})", job.host,
-                           floor_key(row), row.device == "host" ? "" : " of GPU " + row.device,
-                           row.GBps, of, least, floor.source, floor.date);
-  finding.remedy = remedy;
+  finding.warn(format("{}: {}{} at {:.4g} GB/s, {} has at least {:.4g} ({}, {})", job.host,
+                      floor_key(row), row.device == "host" ? "" : " of GPU " + row.device, row.GBps,
+                      of, least, floor.source, floor.date),
+               remedy);
 }
 
 // False: nothing is known of its link, or of the host's channels.

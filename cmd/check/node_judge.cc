@@ -28,8 +28,7 @@ namespace {
 // The run left no report, or its machine has no such way between ranks.
 void judge_error(const NodeJob& job, const Error& error, Finding& all) {
   if (job.optional && (error.code == ErrorCode::usage || error.code == ErrorCode::unavailable)) {
-    all.status = FindingStatus::warn;
-    all.message = format("{}: {} cannot serve here: {}", job.host, job.name, error.message);
+    all.warn(format("{}: {} cannot serve here: {}", job.host, job.name, error.message));
   } else {
     all.fail(error.code, format("{}: {}: {}", job.host, job.name, error.message), error.hint);
   }
@@ -96,22 +95,17 @@ void judge_collective(const NodeJob& job, Finding& all, NodeResult& result) {
       all.basis += format("; the {} expects {:.4g}", source_words(*standard), standard->busbw_GBps);
     judge_board(job, saved->report, result.busy, all);
     const std::string below = far_below(last);
-    if (result.on_gpus && all.status == FindingStatus::pass && !below.empty()) {
-      all.status = FindingStatus::warn;
-      all.message = format("{}: {}", job.host, below);
-    }
+    if (result.on_gpus && all.status == FindingStatus::pass && !below.empty())
+      all.warn(format("{}: {}", job.host, below));
   }
   // Left out by a machine whose stores of 16 bytes arrive torn: tested when ranks start.
   const auto& rows = saved->report.rows;
   if (result.on_gpus && job.name == "allreduce/p2p" && all.status == FindingStatus::pass &&
       std::none_of(rows.begin(), rows.end(),
-                   [](const BenchRow& row) { return row.protocol == "ll128"; })) {
-    all.status = FindingStatus::warn;
-    all.message = format("{}: LL128 is not used between its GPUs", job.host);
-    all.remedy =
-        "COLLCTL_DEBUG=INFO collctl allreduce --proto all says why: no direct way between "
-        "them, or stores that arrive torn";
-  }
+                   [](const BenchRow& row) { return row.protocol == "ll128"; }))
+    all.warn(format("{}: LL128 is not used between its GPUs", job.host),
+             "COLLCTL_DEBUG=INFO collctl allreduce --proto all says why: no direct way between "
+             "them, or stores that arrive torn");
   if (all.code == ErrorCode{} && !result.busy.empty()) all.reason = kBusyHost;
   if (!saved->verdict.error() && !job.optional) result.report = std::move(saved->report);
 }
@@ -170,10 +164,10 @@ void judge_memory(const NodeJob& job, Finding& all, NodeResult& result) {
   }
   for (const auto& [key, value] : floors_of(job.expect, models))
     if (!judged.contains(value->line)) {
-      Finding finding{.name = "node/" + key, .at = {.kind = SubjectKind::host, .host = job.host}};
-      finding.leave_out(format("{}: {}={} is expected ({}:{}), and it has no GPU that can be used",
-                               job.host, key, value->value, job.expect.file, value->line));
-      result.findings.push_back(std::move(finding));
+      result.findings.push_back(
+          host_finding("node/" + key, job.host)
+              .leave_out(format("{}: {}={} is expected ({}:{}), and it has no GPU that can be used",
+                                job.host, key, value->value, job.expect.file, value->line)));
     }
 }
 
@@ -229,8 +223,7 @@ std::string far_below(const BenchRow& row) {
 
 NodeResult judge_job(const NodeJob& job) {
   NodeResult result;
-  Finding all{.name = format("node/{}", job.name),
-              .at = {.kind = SubjectKind::host, .host = job.host}};
+  Finding all = host_finding(format("node/{}", job.name), job.host);
   if (job.error)
     judge_error(job, *job.error, all);
   else if (job.kind == NodeJobKind::collective)

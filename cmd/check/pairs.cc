@@ -103,12 +103,11 @@ std::vector<Finding> port_findings(const RailsReport& report, const Floors& floo
     finding.unit = "GB/s";
     finding.basis = format("{}, {}", floor->source, floor->date);
     if (GBps >= floor->GBps) continue;
-    finding.status = FindingStatus::warn;
-    finding.message = format("{} {}: {:.4g} GB/s on its best path, a port of {:g} Gb/s has {}",
-                             host.host, port.name, GBps, port.rate_Gbps, floor->text());
-    finding.remedy =
+    finding.warn(
+        format("{} {}: {:.4g} GB/s on its best path, a port of {:g} Gb/s has {}", host.host,
+               port.name, GBps, port.rate_Gbps, floor->text()),
         "look at its PCIe width and rate, the NUMA node it is on, and the active MTU: collctl topo "
-        "-H, ibstat";
+        "-H, ibstat");
   }
   return found;
 }
@@ -143,11 +142,8 @@ Status check_pairs(CheckRun& run) {
   all.basis = "median of all paths";
   if (int(hosts.size()) >= kSparseFrom)
     all.cell = format("{} {}, every host with some others", all.measured, all.unit);
-  if (found.came_back > 0) {
-    all.status = FindingStatus::warn;
-    all.message =
-        format("{} once bad, and good when measured again", counted(found.came_back, "path"));
-  }
+  if (found.came_back > 0)
+    all.warn(format("{} once bad, and good when measured again", counted(found.came_back, "path")));
   add(std::move(all));
   return {};
 }

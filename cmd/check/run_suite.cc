@@ -101,11 +101,10 @@ std::vector<Finding> Tally::missing(const std::string& suite,
                                     const std::map<Host, std::string>& excused) const {
   std::vector<Finding> list;
   const auto add = [&](Subject at, std::string why) {
-    Finding finding{.name = suite + "/measured", .at = std::move(at)};
-    finding.leave_out(std::move(why),
-                      "a suite that has not measured what it planned says nothing "
-                      "good: run it again, with -v for what it did");
-    list.push_back(std::move(finding));
+    list.push_back(Finding{.name = suite + "/measured", .at = std::move(at)}.leave_out(
+        std::move(why),
+        "a suite that has not measured what it planned says nothing "
+        "good: run it again, with -v for what it did"));
   };
   if (planned() == 0) {
     add({}, suite + ": there was nothing to measure");

@@ -234,11 +234,10 @@ Status check_counters(CheckRun& run) {
       }
       continue;
     }
-    Finding finding{.name = "counters/read", .at = {.kind = SubjectKind::host, .host = host}};
     const auto& said = after != now.end() ? after->second.error : before.error;
-    finding.leave_out(format("{}: its counters were not read{}{}", host, said ? ": " : "",
-                             said ? said->message : ""));
-    run.findings.push_back(std::move(finding));
+    run.findings.push_back(host_finding("counters/read", host)
+                               .leave_out(format("{}: its counters were not read{}{}", host,
+                                                 said ? ": " : "", said ? said->message : "")));
   }
   COLL_ASSIGN(const NicChoice choice, nic_choice());
   for (auto& [host, read] : now)

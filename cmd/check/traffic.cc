@@ -76,12 +76,10 @@ std::vector<Finding> exchange_times(const BenchReport& uneven, const BenchReport
     time.basis =
         format("{:g} times {:.3g} times the {} us of an even exchange", kLong, share, usual);
     if (busy || us <= most) continue;
-    time.status = FindingStatus::warn;
-    time.message = format("{} of {} takes {} us, an even exchange of such blocks {} us",
-                          name_of(op), size_words(row.bytes, tokens), time.measured, usual);
-    time.remedy =
-        "look at what the ports of one host take from many (drops, pauses): collctl "
-        "check --only pairs,counters";
+    time.warn(format("{} of {} takes {} us, an even exchange of such blocks {} us", name_of(op),
+                     size_words(row.bytes, tokens), time.measured, usual),
+              "look at what the ports of one host take from many (drops, pauses): collctl "
+              "check --only pairs,counters");
   }
   return found;
 }

@@ -77,11 +77,9 @@ std::vector<Finding> findings_of(const Trend& trend, const std::string& folder,
     if (figure.declines) all.push_back(finding_of(figure, trend.below));
   for (const TrendHost& host : trend.hosts) {
     if (!host.missing || told.contains(host.host)) continue;
-    Finding& finding = all.emplace_back(Finding{.name = "hosts"});
-    finding.at = {.kind = SubjectKind::host, .host = host.host};
-    finding.status = FindingStatus::warn;
-    finding.message =
-        format("not in the newer checks of its peers, the last was at {}", utc_date(host.last));
+    all.push_back(host_finding("hosts", host.host)
+                      .warn(format("not in the newer checks of its peers, the last was at {}",
+                                   utc_date(host.last))));
   }
   for (const HistoryFiles::Skipped& file : files.skipped)
     if (file.damaged)

@@ -97,10 +97,9 @@ const ComparedFact kCompared[] = {
 void less_than_machine(const HostFacts& facts, Finding& check) {
   if (facts.processors <= facts.cores) return;
   const bool quota = facts.cgroup.cores && *facts.cgroup.cores <= facts.cores;
-  check.status = FindingStatus::warn;
-  check.message = format("{} of the machine's {} may be used (by {})", facts.cores,
-                         counted(size_t(facts.processors), "processor"),
-                         quota ? "its cgroup's quota" : "affinity or a cpuset");
+  check.warn(format("{} of the machine's {} may be used (by {})", facts.cores,
+                    counted(size_t(facts.processors), "processor"),
+                    quota ? "its cgroup's quota" : "affinity or a cpuset"));
 }
 
 // Software and ports that the host's own PCI devices need and it lacks, whatever the other hosts
@@ -404,9 +403,7 @@ Diagnosis Examiner::states() {
 
 Finding& add_check(Diagnosis& diagnosis, const char* name, const SurveyedHost& host,
                    std::string measured) {
-  Finding& check = diagnosis.checks.emplace_back();
-  check.name = name;
-  check.at = {.kind = SubjectKind::host, .host = host.spec.host()};
+  Finding& check = diagnosis.checks.emplace_back(host_finding(name, host.spec.host()));
   check.measured = plain(std::move(measured));
   return check;
 }

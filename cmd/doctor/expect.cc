@@ -150,9 +150,7 @@ void judge_value(const Host& host, const HostFacts& facts, const std::string& fi
     seen +=
         format("{}{}{}", seen.empty() ? "" : ", ", count > 1 ? format("{}x ", count) : "", text);
   if (seen.empty()) seen = "none";
-  Finding& finding = findings.emplace_back();
-  finding.name = "expect " + value.key;
-  finding.at = {.kind = SubjectKind::host, .host = host};
+  Finding& finding = findings.emplace_back(host_finding("expect " + value.key, host));
   finding.measured = seen;
   finding.expected = value.value;
   finding.basis = format("{}:{}", file, value.line);

@@ -48,7 +48,7 @@ class StateJudge {
 
   // The things that were read of the host, and those that were not.
   Finding summary() const {
-    Finding all{.name = "state", .at = {.kind = SubjectKind::host, .host = at_.host}};
+    Finding all = host_finding("state", at_.host);
     size_t facts = 0;
     for (const DeviceState& device : state_.devices) facts += device.facts.size();
     all.n = all.of = facts + state_.counters.looked_at;
@@ -62,11 +62,9 @@ class StateJudge {
     for (size_t i = 0; i < unread.size() && i < kMostShown; ++i)
       text += (i == 0 ? "" : "; ") + base::printable(unread[i]);
     if (unread.size() > kMostShown) text += format("; and {} more", unread.size() - kMostShown);
-    all.status = FindingStatus::warn;
-    all.message = format("{}: could not be read: {}", at_.host, text);
-    all.remedy =
-        "the kernel's log and the modules of NICs take root; the driver's own trouble is told by "
-        "gpus";
+    all.warn(format("{}: could not be read: {}", at_.host, text),
+             "the kernel's log and the modules of NICs take root; the driver's own trouble is told "
+             "by gpus");
     return all;
   }
 
@@ -107,11 +105,10 @@ class StateJudge {
 Finding state_finding(const Host& host, const DeviceState& device, const std::string& fact,
                       const std::string& value, const std::string& wanted,
                       const StateWords& words) {
-  Finding finding{.name = "state/" + fact, .at = {.kind = SubjectKind::host, .host = host}};
+  Finding finding = host_finding("state/" + fact, host);
   if (device.kind == CounterOf::gpu) finding.at.kind = SubjectKind::gpu;
   if (device.kind == CounterOf::nic) finding.at.kind = SubjectKind::nic;
   if (device.kind != CounterOf::host) finding.at.device = base::printable(device.device);
-  finding.status = FindingStatus::warn;
   finding.measured = base::printable(value);
   finding.expected = base::printable(wanted);
   finding.basis = words.basis;
@@ -121,9 +118,9 @@ Finding state_finding(const Host& host, const DeviceState& device, const std::st
       device.model.empty() ? "" : format(" ({})", base::printable(device.model));
   const std::string what =
       device.kind == CounterOf::host ? "" : format("{}{}: ", base::printable(device.device), model);
-  finding.message = format("{}: {}{} ({}: {}, {}: {})", host, what, words.meaning, fact,
-                           finding.measured, words.held_against, finding.expected);
-  finding.remedy = words.remedy;
+  finding.warn(format("{}: {}{} ({}: {}, {}: {})", host, what, words.meaning, fact,
+                      finding.measured, words.held_against, finding.expected),
+               words.remedy);
   if (words.grade == Grade::fault) finding.fail(ErrorCode::failed, finding.message, finding.remedy);
   return finding;
 }

@@ -38,12 +38,23 @@ Finding& Finding::fail(ErrorCode why, std::string in_words, std::string what_to_
   return *this;
 }
 
+Finding& Finding::warn(std::string in_words, std::string what_to_do) {
+  status = FindingStatus::warn;
+  message = std::move(in_words);
+  remedy = std::move(what_to_do);
+  return *this;
+}
+
 Finding& Finding::leave_out(std::string why, std::string what_to_do) {
   status = FindingStatus::not_tested;
   code = ErrorCode::incomplete;
   message = std::move(why);
   remedy = std::move(what_to_do);
   return *this;
+}
+
+Finding host_finding(std::string name, const Host& host) {
+  return {.name = std::move(name), .at = {.kind = SubjectKind::host, .host = host}};
 }
 
 std::string cell_text(const Finding& finding) {

@@ -48,8 +48,12 @@ struct Finding {
 
   // Each returns the finding itself. The worst code of several failures stays.
   Finding& fail(ErrorCode why, std::string in_words, std::string what_to_do = {});
+  Finding& warn(std::string in_words, std::string what_to_do = {});  // to know: no code
   Finding& leave_out(std::string why, std::string what_to_do = {});  // not tested: code 8
 };
+
+// One about a host as a whole.
+Finding host_finding(std::string name, const Host& host);
 
 // "node04", "node04 eth0", of a link "node01 eth0 - node02 eth0" with the first host first.
 std::string subject_name(const Subject& at);

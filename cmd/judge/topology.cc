@@ -19,11 +19,14 @@ std::vector<Finding> topology_findings(const std::vector<topology::Finding>& lis
     Finding& finding = findings.emplace_back();
     finding.name = "topology";
     finding.at = {.kind = SubjectKind::host, .device = each.where};
-    finding.message = each.what;
-    finding.remedy = each.remedy;
-    if (each.severity != topology::Severity::warning) continue;
-    finding.status = FindingStatus::warn;
-    if (strict) finding.fail(ErrorCode::failed, each.what, each.remedy);
+    if (each.severity != topology::Severity::warning) {
+      finding.message = each.what;
+      finding.remedy = each.remedy;
+    } else if (strict) {
+      finding.fail(ErrorCode::failed, each.what, each.remedy);
+    } else {
+      finding.warn(each.what, each.remedy);
+    }
   }
   return findings;
 }

@@ -135,9 +135,7 @@ void Judge::find_hosts() {
     const bool has = std::any_of(host.nics.begin(), host.nics.end(),
                                  [&](const RailsNic& nic) { return nic.rdma == v_.rdma; });
     if (has) continue;
-    Finding& finding = v_.checks.emplace_back();
-    finding.name = "rdma";
-    finding.at = {.kind = SubjectKind::host, .host = host.host};
+    Finding& finding = v_.checks.emplace_back(host_finding("rdma", host.host));
     finding.fail(
         ErrorCode::failed,
         !v_.rdma ? format("{} has no network interface that can be used", host.host)
@@ -152,10 +150,9 @@ void Judge::find_hosts() {
       return pair.from == int(h) || pair.to == int(h);
     };
     if (std::any_of(r_.pairs.begin(), r_.pairs.end(), is_in)) continue;
-    Finding& finding = v_.checks.emplace_back();
-    finding.name = "rail";
-    finding.at = {.kind = SubjectKind::host, .host = r_.hosts[h].host};
-    finding.leave_out(format("{}: no path of it was measured", r_.hosts[h].host));
+    const Host& host = r_.hosts[h].host;
+    v_.checks.push_back(
+        host_finding("rail", host).leave_out(format("{}: no path of it was measured", host)));
   }
 }
 

@@ -180,8 +180,7 @@ std::vector<Finding> hosts_findings(const std::vector<HostTopology>& hosts,
                                     const std::vector<std::vector<int>>& groups, bool strict) {
   std::vector<Finding> findings;
   for (size_t i = 0; i < hosts.size(); ++i) {
-    Finding machine{.name = "machine"};
-    machine.at = {.kind = SubjectKind::host, .host = hosts[i].host};
+    Finding machine = host_finding("machine", hosts[i].host);
     const bool odd =
         hosts[i].view && std::find(groups[0].begin(), groups[0].end(), int(i)) == groups[0].end();
     machine.odd = odd;
@@ -292,9 +291,7 @@ Result<HostsDiff> diff_hosts(const std::vector<HostTopology>& hosts, const std::
   begin_document(json, "collctl.topo-hosts-diff/1").field("golden", golden);
   json.key("hosts").begin_array();
   for (const HostTopology& host : hosts) {
-    Finding& finding = made.findings.emplace_back();
-    finding.name = "machine";
-    finding.at = {.kind = SubjectKind::host, .host = host.host};
+    Finding& finding = made.findings.emplace_back(host_finding("machine", host.host));
     const std::string own = file_of_host(golden + "/%h.xml", host.host.name);
     std::vector<Difference> list;
     if (host.error) {
