@@ -122,16 +122,9 @@ void add_nccl(const NcclReport& report, Document& document) {
   add_lines("RAS", ras, facts);
   document.parts.push_back({std::move(facts)});
   if (report.rows.empty()) return;
-  Table table{.columns = {{.title = "collective", .left = true},
-                          {.title = "size"},
-                          {.title = "NCCL", .unit = "GB/s"},
-                          {.title = "collctl", .unit = "GB/s"},
-                          {.title = "NCCL", .unit = "us"},
-                          {.title = "collctl", .unit = "us"},
-                          {.title = "NCCL/ours"},
-                          {.title = "NCCL took", .left = true},
-                          {.title = "collctl took", .left = true}},
-              .expendable = {"collctl took", "NCCL took"}};
+  Table table{titled({"<collective", "size", "NCCL|GB/s", "collctl|GB/s", "NCCL|us", "collctl|us",
+                      "NCCL/ours", "<NCCL took", "<collctl took"}),
+              {"collctl took", "NCCL took"}};
   for (const NcclRow& row : report.rows)
     table.add({row.collective, human_bytes(row.bytes), four_digits(row.nccl_GBps),
                four_digits(row.own_GBps), four_digits(row.nccl_us), four_digits(row.own_us),

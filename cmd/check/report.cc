@@ -58,10 +58,7 @@ bool of_suite(const Finding& finding, const Suite& suite) {
 
 // The worst value of each check, interval by interval.
 Table soak_table(const SoakResult& soak) {
-  Table table{.columns = {{.title = "from", .left = true},
-                          {.title = "rounds"},
-                          {.title = "failed"},
-                          {.title = "worst of", .left = true}}};
+  Table table{titled({"<from", "rounds", "failed", "<worst of"})};
   for (const SoakInterval& interval : soak.intervals) {
     std::string worst;
     for (const Finding& one : interval.lowest)

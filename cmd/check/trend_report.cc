@@ -139,11 +139,7 @@ Table hosts_table(const Trend& trend) {
     const auto is_well = [](const auto& group) { return group.first[0] == "well"; };
     return is_well(a) < is_well(b);
   });
-  Table table{.columns = {{.title = "hosts", .left = true},
-                          {.title = "state", .left = true},
-                          {.title = "since", .left = true},
-                          {.title = "failed"},
-                          {.title = "last check", .left = true}}};
+  Table table{titled({"<hosts", "<state", "<since", "failed", "<last check"})};
   for (const auto& [row, names] : alike.groups())
     table.add({folded_hosts(names), row[0], row[1], row[2], row[3]});
   return table;
@@ -173,15 +169,9 @@ std::string name_of_figure(const TrendFigure& figure, const Apart& apart) {
 }
 
 Table figures_table(const Trend& trend, Facts& counts) {
-  Table table{.columns = {{.title = "GB/s of", .left = true},
-                          {.title = "checks"},
-                          {.title = "first"},
-                          {.title = "median"},
-                          {.title = "last"},
-                          {.title = "worst"},
-                          {.title = "curve", .left = true},
-                          {.title = "trend", .left = true}},
-              .expendable = {"first", "curve", "checks"}};
+  Table table{
+      titled({"<GB/s of", "checks", "first", "median", "last", "worst", "<curve", "<trend"}),
+      {"first", "curve", "checks"}};
   const Apart differ = apart(trend);
   size_t more = 0, spoilt = 0;
   for (const TrendFigure& figure : trend.figures) {

@@ -106,7 +106,7 @@ Facts unused_interfaces(const Survey& survey) {
 
 // One host: a line for each check.
 Table list(const Diagnosis& diagnosis) {
-  Table table{.columns = {{.title = "check", .left = true}, {.title = "found", .left = true}}};
+  Table table{titled({"<check", "<found"})};
   for (const Finding& check : diagnosis.checks)
     if (check.name != "connect") table.add({check.name, cell_text(check)});
   return table;

@@ -175,15 +175,9 @@ std::optional<Grid> figure_grid(const GpuReport& report, PairFigure figure) {
 }
 
 Table gpu_table(const GpuReport& report) {
-  Table table{.columns = {{.title = "GPU"},
-                          {.title = "device", .left = true},
-                          {.title = "model", .left = true},
-                          {.title = "NUMA"},
-                          {.title = "to all", .unit = "GB/s"},
-                          {.title = "from all", .unit = "GB/s"},
-                          {.title = "sends", .unit = "all busy"},
-                          {.title = "gets", .unit = "all busy"}},
-              .expendable = {"model", "NUMA"}};
+  Table table{titled({"GPU", "<device", "<model", "NUMA", "to all|GB/s", "from all|GB/s",
+                      "sends|all busy", "gets|all busy"}),
+              {"model", "NUMA"}};
   for (size_t g = 0; g < report.gpus.size(); ++g) {
     const GpuEnd& end = report.gpus[g];
     table.add({std::to_string(g), end.device, end.model, std::to_string(end.numa),
@@ -198,12 +192,7 @@ Table gpu_table(const GpuReport& report) {
 }
 
 Table leg_table(const GpuReport& report) {
-  Table table{.columns = {{.title = "GPU"},
-                          {.title = "memory of", .left = true},
-                          {.title = "to GPU", .unit = "GB/s"},
-                          {.title = "from GPU", .unit = "GB/s"},
-                          {.title = "both", .unit = "sum"},
-                          {.title = "", .left = true}}};
+  Table table{titled({"GPU", "<memory of", "to GPU|GB/s", "from GPU|GB/s", "both|sum", "<"})};
   for (const HostLeg& leg : report.legs)
     table.add({std::to_string(leg.gpu), leg.node < 0 ? "the host" : format("node {}", leg.node),
                figure_cell(leg.to_GBps), figure_cell(leg.from_GBps), figure_cell(leg.both_GBps),

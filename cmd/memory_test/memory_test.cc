@@ -201,10 +201,7 @@ Document memory_document(const MemoryReport& report, std::string json) {
   Document document = document_with(std::move(json), "rows");
   document.title = "collctl memory-test: " + report.host;
   document.has_verdict = false;
-  Table table{.columns = {{.title = "device", .left = true},
-                          {.title = "copy", .left = true},
-                          {.title = "GB/s"},
-                          {.title = "data", .left = true}}};
+  Table table{titled({"<device", "<copy", "GB/s", "<data"})};
   for (const MemoryRow& row : report.rows)
     table.add({row.device, row.what, format("{:.4g}", row.GBps), row.wrong ? "WRONG" : "right"});
   document.parts.push_back({std::move(table)});

@@ -187,13 +187,7 @@ Facts alike_hosts(const RailsReport& report) {
 
 // Every NIC with the addresses that its paths use.
 Table each_nic(const RailsReport& report) {
-  Table table{.columns = {{.title = "host", .left = true},
-                          {.title = "NIC", .left = true},
-                          {.title = "link", .left = true},
-                          {.title = "Gb/s"},
-                          {.title = "MTU"},
-                          {.title = "LID"},
-                          {.title = "address", .left = true}}};
+  Table table{titled({"<host", "<NIC", "<link", "Gb/s", "MTU", "LID", "<address"})};
   for (size_t h = 0; h < report.hosts.size(); ++h) {
     const RailsHost& host = report.hosts[h];
     if (report.one_host && h > 0) break;  // the same host again

@@ -70,29 +70,17 @@ Document merge_runs(const std::vector<ComparedRun>& runs) {
   begin_document(json, "collctl.runs/1").key("runs").begin_array();
   for (const ComparedRun& run : runs) write_run(json, run);
   json.end_array().key("timings").begin_array();
-  std::vector<TableColumn> columns{{.title = "what", .left = true},
-                                   {.title = "size"},
-                                   {.title = "runs"},
-                                   {.title = "least"},
-                                   {.title = "median"},
-                                   {.title = "most"},
-                                   {.title = "most/least"},
-                                   {.title = "unit", .left = true}};
+  Table table{titled({"<what", "size", "runs", "least", "median", "most", "most/least", "<unit"}),
+              {"runs", "most/least"}};
   for (auto& [key, values] : all) {
     std::sort(values.begin(), values.end(),
               [](const Figure& a, const Figure& b) { return a.number < b.number; });
     const double least = values.front().number, most = values.back().number;
     const double median =
         (values[(values.size() - 1) / 2].number + values[values.size() / 2].number) / 2;
-    const std::string cells[] = {key.first,
-                                 size_text(key),
-                                 std::to_string(values.size()),
-                                 four_digits(least),
-                                 four_digits(median),
-                                 four_digits(most),
-                                 least > 0 ? ratio_text(most / least) : "-",
-                                 values.front().unit};
-    for (size_t c = 0; c < columns.size(); ++c) columns[c].cells.push_back(cells[c]);
+    table.add({key.first, size_text(key), std::to_string(values.size()), four_digits(least),
+               four_digits(median), four_digits(most), least > 0 ? ratio_text(most / least) : "-",
+               values.front().unit});
     json.begin_object();
     write_key(json, key, values.front());
     json.field("runs", values.size()).field("least", least).field("median", median);
@@ -104,7 +92,7 @@ Document merge_runs(const std::vector<ComparedRun>& runs) {
   write_verdict(json, verdict);
   Document made{.title = format("collctl report: {} runs", runs.size()),
                 .heading = counted(runs.size(), "run"),
-                .parts = {{std::move(list)}, {Table{columns, {"runs", "most/least"}}}},
+                .parts = {{std::move(list)}, {std::move(table)}},
                 .judged = {},
                 .hosts = {},
                 .summary = {},

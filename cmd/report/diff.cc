@@ -214,18 +214,10 @@ void Diff::write_rows(JsonWriter& json, const char* name, const std::vector<Diff
 }
 
 Table Diff::table() const {
-  std::vector<TableColumn> columns{{.title = "what", .left = true},
-                                   {.title = "size"},
-                                   {.title = "was"},
-                                   {.title = "is"},
-                                   {.title = "ratio"},
-                                   {.title = "change", .left = true},
-                                   {.title = "unit", .left = true}};
+  Table table{titled({"<what", "size", "was", "is", "ratio", "<change", "<unit"}), {"change"}};
   const auto add = [&](const std::string& what, const std::string& size, double was, double is,
                        double ratio, const char* how, const std::string& unit) {
-    const std::string cells[] = {what, size, four_digits(was), four_digits(is), ratio_text(ratio),
-                                 how,  unit};
-    for (size_t c = 0; c < columns.size(); ++c) columns[c].cells.push_back(cells[c]);
+    table.add({what, size, four_digits(was), four_digits(is), ratio_text(ratio), how, unit});
   };
   for (const Fold& one : folds_)
     add(one.name, "-", median(one.was), median(one.is), median(one.ratios), "slower", one.unit);
@@ -236,7 +228,7 @@ Table Diff::table() const {
     add(row.key.first, size_text(row.key), row.was.number, row.is.number, row.ratio, how,
         row.was.unit);
   }
-  return {std::move(columns), {"change"}};
+  return table;
 }
 
 Facts Diff::counts() const {

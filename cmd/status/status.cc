@@ -95,21 +95,15 @@ Document status_document(std::span<const JobNow> jobs) {
   document.title = "collctl status";
   document.has_verdict = false;
   if (jobs.size() != 1) {
-    Table table{.columns = {{.title = "job"}, {.title = "now", .left = true}}};
+    Table table{titled({"job", "<now"})};
     for (const JobNow& job : jobs) table.add({std::to_string(job.pid), headline(job)});
     document.parts.push_back({std::move(table)});
     return document;
   }
   const JobNow& job = jobs[0];
   document.heading = format("job {}: {}", job.pid, headline(job));
-  Table table{.columns = {{.title = "rank"},
-                          {.title = "host", .left = true},
-                          {.title = "pid"},
-                          {.title = "phase", .left = true},
-                          {.title = "process", .left = true},
-                          {.title = "calls"},
-                          {.title = "now", .left = true}},
-              .expendable = {"pid", "calls"}};
+  Table table{titled({"rank", "<host", "pid", "<phase", "<process", "calls", "<now"}),
+              {"pid", "calls"}};
   for (const RankNow& rank : job.ranks)
     table.add({std::to_string(rank.rank), rank.host.name, std::to_string(rank.pid),
                rank.phase.empty() ? "-" : rank.phase, process_of(rank),

@@ -76,6 +76,19 @@ size_t TableColumn::width() const {
   return most;
 }
 
+std::vector<TableColumn> titled(std::initializer_list<std::string_view> titles) {
+  std::vector<TableColumn> columns;
+  for (std::string_view title : titles) {
+    TableColumn& column = columns.emplace_back();
+    column.left = title.starts_with('<');
+    title.remove_prefix(column.left);
+    const size_t bar = std::min(title.find('|'), title.size());
+    column.title = title.substr(0, bar);
+    if (bar < title.size()) column.unit = title.substr(bar + 1);
+  }
+  return columns;
+}
+
 std::string table_text(std::vector<TableColumn> columns,
                        const std::vector<std::string_view>& expendable, size_t width,
                        std::string_view mark) {

@@ -2,6 +2,7 @@
 // all alike, goes on below instead. Pure. Threads: any.
 #pragma once
 #include <cstddef>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,9 @@ struct TableColumn {
   std::vector<std::string> cells = {};  // by row
   size_t width() const;
 };
+
+// Columns by their titles: "<host" has cells that begin at one place, "NCCL|GB/s" a unit.
+std::vector<TableColumn> titled(std::initializer_list<std::string_view> titles);
 
 // Title lines begin with the mark, others with blanks. Beyond `width` the `expendable` are left out
 // in that order, then the last column wraps, or is left out as well; a line at the end names what

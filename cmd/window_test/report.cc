@@ -35,12 +35,7 @@ bool in_matrix(const WindowPair& pair, size_t ranks) {
 
 // Lowest, middle and highest of each path: what a large matrix comes down to.
 Table path_table(const WindowReport& report) {
-  Table table{.columns = {{.title = "between ranks", .left = true},
-                          {.title = "path", .left = true},
-                          {.title = "least"},
-                          {.title = "median"},
-                          {.title = "most"},
-                          {.title = "pairs"}}};
+  Table table{titled({"<between ranks", "<path", "least", "median", "most", "pairs"})};
   for (const Measure& measure : kMeasures) {
     std::map<std::string, std::vector<double>> paths;
     for (const WindowPair& pair : report.pairs) paths[pair.path].push_back(pair.*measure.value);
@@ -72,11 +67,7 @@ Grid measure_grid(const WindowReport& report, const Measure& measure) {
 }
 
 Table ratio_table(const WindowReport& report) {
-  Table table{.columns = {{.title = "collective", .left = true},
-                          {.title = "size"},
-                          {.title = "ordinary us"},
-                          {.title = "window us"},
-                          {.title = "ratio"}}};
+  Table table{titled({"<collective", "size", "ordinary us", "window us", "ratio"})};
   for (const WindowRatio& row : report.ratios)
     table.add({row.op, human_bytes(row.bytes), four_digits(row.ordinary_us),
                four_digits(row.window_us), four_digits(row.ratio())});
@@ -84,9 +75,7 @@ Table ratio_table(const WindowReport& report) {
 }
 
 Table stages_table(const WindowReport& report) {
-  Table table{.columns = {{.title = "stage", .left = true},
-                          {.title = "result", .left = true},
-                          {.title = "looked at", .left = true}}};
+  Table table{titled({"<stage", "<result", "<looked at"})};
   for (const Finding& check : report.checks) {
     const bool missing = check.status == FindingStatus::not_tested;
     table.add({check.name,

@@ -34,6 +34,14 @@ TEST_CASE("a table has titles, units and all of its columns where they fit", "[c
         " 1024  tree-split  12.25  a reason that goes on for long enough\n");
 }
 
+TEST_CASE("columns have their side and their unit by their titles", "[cmd]") {
+  const auto columns = titled({"<host", "NCCL|GB/s", "<"});
+  REQUIRE(columns.size() == 3);
+  CHECK((columns[0].title == "host" && columns[0].unit.empty() && columns[0].left));
+  CHECK((columns[1].title == "NCCL" && columns[1].unit == "GB/s" && !columns[1].left));
+  CHECK((columns[2].title.empty() && columns[2].unit.empty() && columns[2].left));
+}
+
 TEST_CASE("a table that is too wide leaves columns out and says so", "[cmd]") {
   CHECK(table_text(kColumns, {"algo"}, 51) ==
         "#size   time  why\n"
