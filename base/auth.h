@@ -45,7 +45,7 @@ inline constexpr int kProofTries = 3;
 // Result of a finished handshake, known to both sides and to nobody who only listened: a key of
 // this one connection, for the MACs of what follows (where its owner wants them).
 struct Session {
-  Secret key;
+  Secret key = {};
   bool connector = false;  // this is that side
 };
 

@@ -51,8 +51,7 @@ RdmaDevice device_at(const fs::path& folder) {
                           .state = word_of(port / "state"),
                           .physical = word_of(port / "phys_state"),
                           .rate = value_of(port / "rate"),
-                          .link = value_of(port / "link_layer"),
-                          .gids = {}};
+                          .link = value_of(port / "link_layer")};
     detail.gids = gids_of(port, detail.link == "InfiniBand");
     device.ports.push_back(std::move(detail));
   }

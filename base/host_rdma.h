@@ -18,9 +18,9 @@ struct RdmaGid {
 };
 struct RdmaPortDetail {
   int port = 0;
-  std::string state, physical;  // "ACTIVE", "LinkUp"
-  std::string rate, link;       // "400 Gb/sec (4X NDR)"; "InfiniBand", "Ethernet"
-  std::vector<RdmaGid> gids;    // those that are set
+  std::string state = {}, physical = {};  // "ACTIVE", "LinkUp"
+  std::string rate = {}, link = {};       // "400 Gb/sec (4X NDR)"; "InfiniBand", "Ethernet"
+  std::vector<RdmaGid> gids = {};         // those that are set
   bool operator==(const RdmaPortDetail&) const = default;
 };
 struct RdmaDevice {

@@ -59,7 +59,7 @@ std::string why_not_taken(const std::string& name) {
 Status take(const std::string& path, bool named) {
   struct stat s {};
   if (!named && ::stat(path.c_str(), &s) != 0) return {};  // none there for this user
-  SiteFile file{.path = path, .names = {}, .problems = {}};
+  SiteFile file{.path = path};
   const auto text = read_trusted_file(path, kMostSiteBytes);
   if (!text) file.problems.push_back("not read: " + text.error().message);
   SiteText said = parse_site_text(text ? *text : "");

@@ -25,9 +25,9 @@ struct SiteText {
 SiteText parse_site_text(const std::string& text);
 
 struct SiteFile {
-  std::string path;
-  std::vector<std::string> names;     // that it has set, in its order
-  std::vector<std::string> problems;  // the file itself, when it was not read, or lines
+  std::string path = {};
+  std::vector<std::string> names = {};     // that it has set, in its order
+  std::vector<std::string> problems = {};  // the file itself, when it was not read, or lines
 };
 
 // Takes them into the environment, where a variable is not there yet. With more rights than its

@@ -341,7 +341,6 @@ std::vector<Command> make_commands() {
                    .scopes = kGenerate,
                    .summary = "the long help of a command",
                    .description = "The same as --help.",
-                   .examples = {},
                    .hidden = true,
                    .most_words = 2,
                    .run = help_command});
@@ -355,7 +354,6 @@ std::vector<Command> make_commands() {
                    .scopes = 0,
                    .summary = "one rank of a job (started by run)",
                    .description = "",
-                   .examples = {},
                    .hidden = true});
   table.push_back({.name = "__agent",
                    .kind = CommandKind::internal,
@@ -363,7 +361,6 @@ std::vector<Command> make_commands() {
                    .scopes = 0,
                    .summary = "the agent on a host of a job (started by run)",
                    .description = "",
-                   .examples = {},
                    .hidden = true});
   // Under run stands what any of them takes.
   for (Command& command : table)

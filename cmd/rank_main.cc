@@ -152,8 +152,7 @@ class LauncherWatch {
   void say_what_it_does() {
     const std::vector<RankDoing> all = ranks_doing();
     // Without a communicator its phase says all there is.
-    const RankDoing doing =
-        all.empty() ? RankDoing{.rank = rank_, .last = {}, .waits = {}} : all[0];
+    const RankDoing doing = all.empty() ? RankDoing{.rank = rank_} : all[0];
     // A launcher that does not take it is not one that needs it.
     static_cast<void>(channel_.send_text(FrameType::doing, json_of(doing),
                                          Deadline::after_seconds(kRankSendSeconds)));

@@ -256,7 +256,7 @@ Result<Saved> read_saved(const std::string& text) {
     return Error(ErrorCode::usage, "it is about a run that broke off before anything was measured")
         .within(judged.verdict.error()->chain());
   COLL_ASSIGN(const Kind* const kind, kind_of(judged.schema));
-  Saved saved{.document = {}, .bench = {}, .paths = {}};
+  Saved saved{.document = {}};
   saved.document.judged = std::move(judged);
   saved.document.json = json;
   saved.document.rows = kind->rows;

@@ -9,8 +9,8 @@
 namespace collctl::cmd {
 
 struct Saved {
-  Document document;
-  std::optional<BenchReport> bench;
+  Document document = {};
+  std::optional<BenchReport> bench = {};
   PathMatrix paths = {};
 };
 // One document, or the lines of a .jsonl. Errors: usage, naming what was expected.

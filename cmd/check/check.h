@@ -174,7 +174,7 @@ struct SuiteResult {
   const Suite* suite;
   SuiteEnd end = SuiteEnd::not_asked;
   double seconds = 0;
-  std::string why;                   // it was not run, or not to its end
+  std::string why = {};              // it was not run, or not to its end
   size_t planned = 0, measured = 0;  // measurements that it states, over all hosts
   int times = 1;                     // it was measured, the last of which counts
   std::string again = {};            // why more than once
@@ -184,9 +184,9 @@ void run_suite(CheckRun& run, SuiteResult& result, std::optional<Deadline> until
 
 // --soak: what a part of the time has shown.
 struct SoakInterval {
-  std::string from;  // 2026-01-31T08:00:00Z
+  std::string from = {};  // 2026-01-31T08:00:00Z
   int rounds = 0, failed = 0;
-  std::vector<Finding> lowest;  // the worst value of each check that measures
+  std::vector<Finding> lowest = {};  // the worst value of each check that measures
 };
 struct SoakResult {
   double asked_s = 0, seconds = 0;
@@ -228,8 +228,8 @@ class SoakTotal {
  private:
   struct Tally {
     Finding worst;
-    uint64_t rounds = 0;  // in which it was no pass
-    std::string first;    // of these
+    uint64_t rounds = 0;     // in which it was no pass
+    std::string first = {};  // of these
   };
   void add_suites(const CheckReport& round);
   void add_finding(const Finding& finding, const std::string& began);

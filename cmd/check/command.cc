@@ -196,7 +196,7 @@ CheckReport run_suites(CheckRun& run, Progress& progress) {
     loaded = true;
   };
   for (const Suite& suite : suites()) {
-    SuiteResult result{.suite = &suite, .end = SuiteEnd::not_asked, .seconds = 0, .why = {}};
+    SuiteResult result{.suite = &suite};
     // One that looks at what the others did to the hosts asks those, too, that have failed since.
     const int fit = int(suite.before != nullptr ? run.hosts.size() : run.fit().size());
     const double cost = suite.cost_s(fit, run.options);

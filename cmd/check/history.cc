@@ -77,8 +77,7 @@ Result<PastCheck> past_check(const std::string& text, bool& is_check) {
   is_check = judged.schema == "collctl.check/1";
   if (!is_check) return Error(ErrorCode::usage, format("it is {}, no check", judged.schema));
   COLL_ASSIGN(const CheckReport report, read_check(judged));
-  PastCheck past{.file = {},
-                 .unix_s = unix_of(judged.made.date),
+  PastCheck past{.unix_s = unix_of(judged.made.date),
                  .version = judged.made.version,
                  .exit_code = judged.exit_code,
                  .report = kept_in_history(report)};

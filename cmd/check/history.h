@@ -26,9 +26,9 @@ Status add_to_history(const std::string& folder, const CheckReport& report, cons
                       size_t keep);
 
 struct PastCheck {
-  std::string file;    // its name in the folder
-  int64_t unix_s = 0;  // when it began
-  std::string version;
+  std::string file = {};  // its name in the folder
+  int64_t unix_s = 0;     // when it began
+  std::string version = {};
   int exit_code = 0;
   CheckReport report = {};  // kept_in_history()
 };

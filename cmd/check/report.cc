@@ -221,7 +221,7 @@ Result<CheckReport> read_check(const Judgement& judged) {
   std::vector<std::string> names;
   io.list("suites", names, [&](std::string& name) {
     io.object("suites", [&] {
-      SuiteResult result{.suite = nullptr, .end = {}, .seconds = 0, .why = {}};
+      SuiteResult result{.suite = nullptr};
       io.field("name", name);
       io.name("end", result.end, int(std::size(kEnds)), end_word);
       io.field("seconds", result.seconds);

@@ -88,7 +88,7 @@ void SoakTotal::add(const CheckReport& given) {
   soak_.asked_s = asked_s_;
   soak_.seconds = double(since) + round.seconds;
   if (soak_.intervals.empty() || soak_.intervals.back().from != from)
-    soak_.intervals.push_back({.from = from, .lowest = {}});
+    soak_.intervals.push_back({.from = from});
   SoakInterval& interval = soak_.intervals.back();
   for (int* rounds : {&soak_.rounds, &interval.rounds}) ++*rounds;
   for (int* failed : {&soak_.failed, &interval.failed}) *failed += has_failed(round);
@@ -139,7 +139,7 @@ void SoakTotal::add_finding(const Finding& finding, const std::string& began) {
     return one.worst.name == finding.name && (both_pass || one.worst.at == finding.at);
   });
   if (tally == tallies_.end()) {
-    tally = tallies_.insert(tallies_.end(), {.worst = finding, .rounds = 0, .first = {}});
+    tally = tallies_.insert(tallies_.end(), {.worst = finding});
   } else {
     const int more = badness(finding.status) - badness(tally->worst.status);
     if (more > 0 || (more == 0 && measures(finding) && is_worse(finding, tally->worst)))

@@ -65,8 +65,7 @@ void TrendMaker::add(const PastCheck& check) {
               .version = check.version,
               .level = kCheckLevels[size_t(report.level)],
               .unix_s = check.unix_s,
-              .exit_code = check.exit_code,
-              .hosts = {}};
+              .exit_code = check.exit_code};
   past.level = report.level;
   past.hosts = {report.hosts.begin(), report.hosts.end()};
   for (const Host& host : report.hosts) past.run.hosts.push_back(host.name);

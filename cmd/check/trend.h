@@ -58,10 +58,10 @@ struct TrendHost {
 };
 
 struct TrendRun {
-  std::string file, version, level;
+  std::string file = {}, version = {}, level = {};
   int64_t unix_s = 0;
   int exit_code = 0;
-  std::vector<std::string> hosts;
+  std::vector<std::string> hosts = {};
 };
 struct Trend {
   double below = 0;

@@ -29,12 +29,12 @@ std::string trend_svg(const Trend& trend) {
     auto panel = std::ranges::find(chart.panels, title, &ChartPanel::title);
     if (panel == chart.panels.end() && chart.panels.size() == kMostPanels) continue;
     if (panel == chart.panels.end())
-      panel = chart.panels.insert(panel, {.title = title, .curves = {}, .named = true});
+      panel = chart.panels.insert(panel, {.title = title, .named = true});
     if (panel->curves.size() == kMostOfPanel) {
       ++panel->more;
       continue;
     }
-    ChartCurve curve{.name = name_of(figure), .colour = panel->curves.size(), .points = {}};
+    ChartCurve curve{.name = name_of(figure), .colour = panel->curves.size()};
     for (const auto& [time, value] : figure.values)
       curve.points.push_back({double(time), value, utc_date(time)});
     panel->curves.push_back(std::move(curve));

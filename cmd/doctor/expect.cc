@@ -165,7 +165,7 @@ void judge_value(const Host& host, const HostFacts& facts, const std::string& fi
 }  // namespace
 
 Result<Expectation> parse_expect(const std::string& file, const std::string& text) {
-  Expectation found{.file = base::printable(file), .values = {}};
+  Expectation found{.file = base::printable(file)};
   std::string model;
   size_t number = 0;
   for (size_t at = 0; at < text.size();) {

@@ -23,8 +23,8 @@ struct ExpectedValue {
   size_t line = 0;
 };
 struct Expectation {
-  std::string file;
-  std::vector<ExpectedValue> values;
+  std::string file = {};
+  std::vector<ExpectedValue> values = {};
 };
 inline constexpr size_t kMostExpectText = 64 << 10, kMostExpected = 1000;
 

@@ -68,7 +68,7 @@ std::vector<Column> columns(const Diagnosis& diagnosis) {
 // Hosts by checks; what is the same on all hosts stands in one line before.
 void add_table(const Survey& survey, const Diagnosis& diagnosis, Document& document) {
   std::string same;
-  Grid grid{.title = {}, .matrix = {.indent = {}, .rows = {.title = "host", .left = true}}};
+  Grid grid{.matrix = {.rows = {.title = "host", .left = true}}};
   for (const auto& host : survey.hosts) grid.matrix.rows.cells.push_back(host.spec.name);
   for (const Column& column : columns(diagnosis)) {
     if (!column.wanted) {

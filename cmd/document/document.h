@@ -55,8 +55,8 @@ struct Table {
   }
 };
 struct Grid {
-  std::string title;  // may be empty
-  TextMatrix matrix;  // by rows and columns that are alike
+  std::string title = {};  // may be empty
+  TextMatrix matrix = {};  // by rows and columns that are alike
 };
 // Hosts by checks: the host first, then a word of each check ("ok", "FAIL", "warn", ...).
 struct HostTable {
@@ -91,18 +91,18 @@ struct TextStyle {
 };
 
 struct Document {
-  std::string title;                // "collctl rails: 4 hosts"
-  std::string heading;              // the first line of the text, with what it was done with
-  std::vector<DocumentPart> parts;  // in this order
-  Judgement judged;
-  std::vector<std::string> hosts;  // that were judged; empty: not known
-  std::string summary;             // the verdict's reasons in a few words; may be empty
-  std::string json;                // the whole report, valid
-  std::string rows;                // the key of the list in it that .csv and .jsonl are made of
+  std::string title = {};                // "collctl rails: 4 hosts"
+  std::string heading = {};              // the first line of the text, with what it was done with
+  std::vector<DocumentPart> parts = {};  // in this order
+  Judgement judged = {};
+  std::vector<std::string> hosts = {};  // that were judged; empty: not known
+  std::string summary = {};             // the verdict's reasons in a few words; may be empty
+  std::string json = {};                // the whole report, valid
+  std::string rows = {};  // the key of the list in it that .csv and .jsonl are made of
   // Text that was printed as it came, row by row; none: made of the rest.
   std::function<std::string(const TextStyle&)> own_text = {};
   std::string csv = {};       // empty: made of the list
-  std::string svg;            // a picture, or empty
+  std::string svg = {};       // a picture, or empty
   std::string more_svg = {};  // further pictures, for .html alone
   bool has_verdict = true;    // false: nothing was judged, it says what is (topo, plan, status)
 };
@@ -119,10 +119,11 @@ std::string document_text(const Document& document, const TextStyle& style);
 struct Section {
   const char* title;  // "at fault"
   struct Entry {
-    std::vector<std::pair<std::string, std::string>> lines;  // by whom or which check, in words
-    std::string remedy;                                      // of all of them; may be empty
+    std::vector<std::pair<std::string, std::string>> lines =
+        {};                   // by whom or which check, in words
+    std::string remedy = {};  // of all of them; may be empty
   };
-  std::vector<Entry> entries;
+  std::vector<Entry> entries = {};
 };
 std::vector<Section> sections_of(const Judgement& judged, size_t most);
 // Green, yellow or red.

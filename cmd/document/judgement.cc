@@ -68,7 +68,7 @@ std::string made_text(const Judgement& judged) {
 
 Result<Judgement> read_judgement(const std::string& text) {
   COLL_ASSIGN(Record io, Record::read(text));
-  Judgement read{.schema = {}, .document = text, .checks = {}, .culprits = {}};
+  Judgement read{.document = text};
   std::optional<Error> error;
   io.field("schema", read.schema);
   if (io.status() && read.schema == "collctl.error/1") {
@@ -101,12 +101,7 @@ Judgement judgement_of(const std::string& json) {
   if (read) return std::move(*read);
   read.error().code = ErrorCode::defect;
   const Verdict verdict{{}, std::move(read.error())};
-  return {.schema = {},
-          .document = json,
-          .checks = {},
-          .culprits = {},
-          .verdict = verdict,
-          .exit_code = verdict.exit_code()};
+  return {.document = json, .verdict = verdict, .exit_code = verdict.exit_code()};
 }
 
 }  // namespace collctl::cmd

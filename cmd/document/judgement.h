@@ -13,10 +13,10 @@ namespace collctl::cmd {
 
 // Findings in a document of any schema, and how its run ended.
 struct Judgement {
-  std::string schema;
-  std::string document;  // itself, or what was measured before the run broke off
-  std::vector<Finding> checks;
-  std::vector<Culprit> culprits;
+  std::string schema = {};
+  std::string document = {};  // itself, or what was measured before the run broke off
+  std::vector<Finding> checks = {};
+  std::vector<Culprit> culprits = {};
   Verdict verdict{{}, std::nullopt};  // a document without one passed
   int exit_code = 0;
   Provenance made = {};

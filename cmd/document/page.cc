@@ -116,9 +116,9 @@ std::string findings_html(const Judgement& judged) {
   std::vector<Section> sections = sections_of(judged, kMostFindings);
   // Where a document has no checks its verdict has the words.
   if (judged.checks.empty() && !judged.verdict.reasons().empty()) {
-    Section& why = sections.emplace_back(Section{.title = "why", .entries = {}});
+    Section& why = sections.emplace_back(Section{.title = "why"});
     for (const Reason& reason : judged.verdict.reasons())
-      why.entries.push_back({.lines = {{reason.code, reason.message}}, .remedy = {}});
+      why.entries.push_back({.lines = {{reason.code, reason.message}}});
   }
   std::string html;
   for (const Section& section : sections) {

@@ -18,7 +18,7 @@ bool says(const Finding& finding, const Culprit& culprit) {
 
 // Culprits, each with the remedy of the finding that says the same of it, if there is one.
 Section culprits_of(const Judgement& judged, std::set<const Finding*>& told) {
-  Section section{.title = "at fault", .entries = {}};
+  Section section{.title = "at fault"};
   for (const Culprit& culprit : judged.culprits) {
     Section::Entry& entry = section.entries.emplace_back();
     entry.lines.emplace_back(format("{} {}", subject_word(culprit.kind), culprit.name),
@@ -72,15 +72,15 @@ Section findings_of(const Judgement& judged, FindingStatus status, const char* t
     if (said.of_hosts) whole.words = format("{}: {}", folded_hosts(hosts), said.words);
     lines[whole].push_back(check);
   }
-  Section section{.title = title, .entries = {}};
+  Section section{.title = title};
   std::map<std::string, size_t> places;  // of entries by remedy
   for (const auto& [said, checks] : lines.groups()) {
     const auto [place, is_new] = places.try_emplace(said.remedy, section.entries.size());
-    if (is_new) section.entries.push_back({.lines = {}, .remedy = said.remedy});
+    if (is_new) section.entries.push_back({.remedy = said.remedy});
     section.entries[place->second].lines.emplace_back(joined(checks), said.words);
   }
   for (const auto& [check, more] : left_out)
-    section.entries.push_back({.lines = {{check, format("and {} more", more)}}, .remedy = {}});
+    section.entries.push_back({.lines = {{check, format("and {} more", more)}}});
   return section;
 }
 

@@ -36,7 +36,7 @@ std::string text_of(const Grid& grid, size_t width) {
 }
 
 std::string text_of(const HostTable& table, size_t width) {
-  TextMatrix matrix{.indent = {}, .rows = {.title = "host", .left = true}};
+  TextMatrix matrix{.rows = {.title = "host", .left = true}};
   for (const std::string& check : table.checks)
     matrix.columns.push_back({.title = check, .left = true});
   size_t good = 0, folded = 0;

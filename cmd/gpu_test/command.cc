@@ -51,7 +51,7 @@ void name_paths(GpuReport& report) {
 Result<std::string> gpu_record(const TaskContext& context) {
   COLL_ASSIGN(const GpuTestSpec spec, GpuTestSpec::from_json(context.spec.options));
   const auto* given = context.spec.settings.launcher;
-  GpuReport report{.host = base::this_host(), .gpus = {}, .pairs = {}, .legs = {}};
+  GpuReport report{.host = base::this_host()};
   if (!base::nvidia_gpus_here().empty()) {
     COLL_ASSIGN(report, measure_gpus(spec, given != nullptr ? *given : kernels::cuda::launcher()));
     if (report.gpus.size() > 1) name_paths(report);
@@ -101,7 +101,7 @@ Result<GpuTestSpec> GpuTestSpec::from_json(const std::string& text) {
 }
 
 Result<GpuReport> measure_gpus(const GpuTestSpec& spec, const kernels::cuda::Launcher& launcher) {
-  GpuReport report{.host = base::this_host(), .gpus = {}, .pairs = {}, .legs = {}};
+  GpuReport report{.host = base::this_host()};
   const auto users = base::gpu_users();  // before this process is one
   const base::HostLoad before = base::host_load();
   COLL_TRY(GpuBench(spec, launcher, report).run());

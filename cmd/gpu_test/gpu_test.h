@@ -73,11 +73,11 @@ struct HostLeg {
   bool wrong = false;
 };
 struct GpuReport {
-  Host host;
+  Host host = {};
   uint64_t bytes = 0;  // of a copy
-  std::vector<GpuEnd> gpus;
-  std::vector<GpuPair> pairs;  // every ordered pair
-  std::vector<HostLeg> legs;
+  std::vector<GpuEnd> gpus = {};
+  std::vector<GpuPair> pairs = {};  // every ordered pair
+  std::vector<HostLeg> legs = {};
   std::string no_kernels = {};  // why figures by kernels are missing; empty: they are not
   std::string no_nodes = {};    // why memory of NUMA nodes could not be told apart; likewise
   std::string busy = {};        // what others had of the host, or a GPU, if it is much

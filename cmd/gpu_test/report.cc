@@ -84,8 +84,6 @@ std::optional<HeatMap> figure_map(const GpuReport& report, PairFigure figure) {
   HeatMap map{.title = format("{}: {}", report.host, words.text),
               .rows_are = figure == PairFigure::latency ? "by" : "from",
               .columns_are = figure == PairFigure::latency ? "in memory of" : "to",
-              .rows = {},
-              .columns = {},
               .cells = std::vector<HeatCell>(count * count),
               .less_is_better = figure == PairFigure::latency};
   for (size_t g = 0; g < count; ++g) map.rows.push_back(gpu_end_text(report, int(g)));
@@ -155,8 +153,7 @@ Result<GpuReport> read_gpu_report(const std::string& json) {
 
 std::optional<Grid> figure_grid(const GpuReport& report, PairFigure figure) {
   const size_t count = report.gpus.size();
-  Grid grid{.title = words_of(figure).text,
-            .matrix = {.indent = {}, .rows = {.title = "from\\to"}}};
+  Grid grid{.title = words_of(figure).text, .matrix = {.rows = {.title = "from\\to"}}};
   for (size_t g = 0; g < count; ++g) {
     grid.matrix.rows.cells.push_back(std::to_string(g));
     grid.matrix.columns.push_back({.title = std::to_string(g),

@@ -103,8 +103,7 @@ JobNow JobLoop::now() const {
              .what = options_.what,
              .seconds = age_s(),
              .progress = progress_,
-             .answers = inquiry_.ranks_answer(),
-             .ranks = {}};
+             .answers = inquiry_.ranks_answer()};
   for (const RankFacts& r : ranks_) {
     const char state = r.exited ? 0 : job_->state(r.end.rank);
     job.ranks.push_back({.rank = r.end.rank,

@@ -11,8 +11,8 @@
 namespace collctl::cmd {
 
 struct Limit {
-  double value = 0;                  // GB/s, microseconds, or a part of what is expected
-  std::optional<uint64_t> at_bytes;  // none: at the largest size
+  double value = 0;                       // GB/s, microseconds, or a part of what is expected
+  std::optional<uint64_t> at_bytes = {};  // none: at the largest size
 };
 struct Limits {
   std::optional<Limit> min_busbw, max_latency, min_efficiency;

@@ -155,7 +155,7 @@ const char* name_of(Statistic statistic) {
 }
 
 Result<Thresholds> parse_thresholds(const std::string& file, const std::string& text) {
-  Thresholds found{.file = base::printable(file), .rows = {}};
+  Thresholds found{.file = base::printable(file)};
   size_t number = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());

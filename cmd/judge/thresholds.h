@@ -36,7 +36,7 @@ struct Threshold {
 };
 struct Thresholds {
   std::string file;
-  std::vector<Threshold> rows;
+  std::vector<Threshold> rows = {};
 };
 inline constexpr size_t kMostThresholds = 10'000, kMostThresholdText = 1 << 20;
 

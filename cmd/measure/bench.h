@@ -136,11 +136,11 @@ struct BenchRow {
   kernels::RedOp op{};
   bool has_op = true;  // data movement only: "none" in tables
   int root = -1;
-  std::string algorithm, protocol;
+  std::string algorithm = {}, protocol = {};
   int channels = 0;
   bool direct = false;  // from buffer to buffer, which lie in windows
   const char* path() const { return direct ? "direct" : "staged"; }
-  Timing out_of_place, in_place;
+  Timing out_of_place = {}, in_place = {};
   std::optional<RowExpected> expected = {};
   // The expectation that the row is held against; null: there is none, or an assumption.
   const RowExpected* standard() const {

@@ -210,8 +210,7 @@ BenchTrace merged_trace(std::span<const RankTrace> ranks, std::span<const uint64
                          .in_place = in_place,
                          .iteration = each.iteration,
                          .start_us = double(each.start_ns - ahead[r] - origin_ns) / 1e3,
-                         .elapsed_us = double(each.end_ns - each.start_ns) / 1e3,
-                         .waits = {}};
+                         .elapsed_us = double(each.end_ns - each.start_ns) / 1e3};
         for (const auto& wait : each.waits)
           event.waits.push_back(
               {wait.peer, double(wait.recv_ns) / 1e3, double(wait.send_ns) / 1e3});

@@ -229,13 +229,6 @@ Result<BenchRow> BenchRun::described(const RowToMeasure& measured) {
                .op = key.op,
                .has_op = has_op(key.collective),
                .root = key.root,
-               .algorithm = {},
-               .protocol = {},
-               .channels = 0,
-               .direct = false,
-               .out_of_place = {},
-               .in_place = {},
-               .expected = {},
                .number = measured.number};
   COLL_ASSIGN(const std::vector<runtime::Plan> plans,
               plans_of(communicator_, submissions_for(memory_.of(key, false))));

@@ -149,8 +149,7 @@ std::vector<RankDoing> ranks_doing() {
                     .calls = activity.calls,
                     .last = activity.last,
                     .busy = activity.busy,
-                    .on_gpu = communicator->device() != nullptr,
-                    .waits = {}};
+                    .on_gpu = communicator->device() != nullptr};
     for (const auto& now : activity.waits) doing.waits.push_back(as_doing(now, now_ns()));
     if (activity.window) describe(*activity.window, now_ns(), doing.waits);
     std::stable_sort(doing.waits.begin(), doing.waits.end(),

@@ -63,11 +63,11 @@ struct WaitDoing {
 };
 struct RankDoing {
   int rank = 0;
-  uint64_t calls = 0;  // of collectives, so far
-  std::string last;    // of them
-  bool busy = false;   // it is not over
+  uint64_t calls = 0;     // of collectives, so far
+  std::string last = {};  // of them
+  bool busy = false;      // it is not over
   bool on_gpu = false;
-  std::vector<WaitDoing> waits;  // the longest first
+  std::vector<WaitDoing> waits = {};  // the longest first
 };
 void fields(Record& io, RankDoing& doing);
 

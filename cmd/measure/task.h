@@ -127,8 +127,8 @@ struct RankTask;
 
 struct TaskSpec {
   const RankTask* task = nullptr;
-  RankSettings settings;
-  std::string options;  // JSON, the task's own
+  RankSettings settings = {};
+  std::string options = {};  // JSON, the task's own
 };
 
 struct TaskContext {

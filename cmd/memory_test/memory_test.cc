@@ -219,7 +219,7 @@ Result<MemoryReport> read_memory(const std::string& json) {
 }
 
 Result<MemoryReport> measure_memory() {
-  MemoryReport report{.host = base::host_name(), .rows = {}};
+  MemoryReport report{.host = base::host_name()};
   COLL_ASSIGN(const MemoryRow host, measure_host());
   report.rows.push_back(host);
   if (base::nvidia_gpus_here().empty()) return report;

@@ -28,7 +28,7 @@ struct MemoryRow {
 };
 struct MemoryReport {
   std::string host;
-  std::vector<MemoryRow> rows;
+  std::vector<MemoryRow> rows = {};
 };
 // With its exit code. `json`: memory_json(), or the file that the report was read from.
 Document memory_document(const MemoryReport& report, std::string json);

@@ -39,7 +39,7 @@ std::string real_path(const std::string& path) {
 
 NcclLibrary library_here() {
   const base::drivers::Nccl& nccl = base::drivers::nccl();
-  NcclLibrary found{.path = {}, .version = {}, .missing = cut(nccl.missing, kMostPath)};
+  NcclLibrary found{.missing = cut(nccl.missing, kMostPath)};
   if (!nccl.path.empty()) found.path = real_path(nccl.path);
   int version = 0;
   if (nccl.version != nullptr && nccl.version(&version) == base::drivers::kNcclSuccess)

@@ -15,9 +15,9 @@
 namespace collctl::cmd {
 
 struct NcclLibrary {
-  std::string path;     // of the file; empty: there is none
-  std::string version;  // "2.28.9"; of a plugin its interface's, "v11"
-  std::string missing;  // why it is not there or cannot be used; empty: nothing is wrong
+  std::string path = {};     // of the file; empty: there is none
+  std::string version = {};  // "2.28.9"; of a plugin its interface's, "v11"
+  std::string missing = {};  // why it is not there or cannot be used; empty: nothing is wrong
 };
 struct NcclVariable {
   std::string name, value;

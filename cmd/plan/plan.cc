@@ -241,11 +241,9 @@ Result<PlanRow> make_row(const JobPlan& plan, const runtime::CommShape& shape, u
               .expected_us = choice.expected.us,
               .limited_by = choice.expected.limited_by,
               .source = choice.expected.source(),
-              .unknown = choice.expected.unknown,
-              .why = {},
+             .unknown = choice.expected.unknown,
               .steps = chosen.steps,
-              .tuned = std::move(choice.tuned),
-              .weighed = {}};
+              .tuned = std::move(choice.tuned)};
   if (is_pattern(collective))
     row.weighed.push_back({.algorithm = choice.algorithm,
                            .protocol = choice.protocol,

@@ -44,12 +44,12 @@ struct PlanRow {
   int channels = 1, threads = 0;  // threads of a channel's block; 0: as the kernel likes
   double expected_us = 0;
   std::string limited_by;
-  const char* source = "model";                 // of the expected time
-  std::string unknown;                          // and what it was assumed for want of
-  std::string why;                              // next best and by how much
-  int steps = 0;                                // of a pattern of messages; 0: it is none
-  std::optional<runtime::TunedChoice> tuned;    // a tuner was asked
-  std::vector<runtime::WeighedChoice> weighed;  // all that serve the collective
+  const char* source = "model";                      // of the expected time
+  std::string unknown = {};                          // and what it was assumed for want of
+  std::string why = {};                              // next best and by how much
+  int steps = 0;                                     // of a pattern of messages; 0: it is none
+  std::optional<runtime::TunedChoice> tuned;         // a tuner was asked
+  std::vector<runtime::WeighedChoice> weighed = {};  // all that serve the collective
   double algbw_gbps = 0, busbw_gbps = 0;
 };
 

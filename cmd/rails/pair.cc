@@ -25,8 +25,8 @@ class PairTest {
     bool sends = false;
     RailResult* result = nullptr;
     const RailNic *my_nic = nullptr, *their_nic = nullptr;
-    std::unique_ptr<RailPath> path;
-    Bytes mine, theirs;
+    std::unique_ptr<RailPath> path = nullptr;
+    Bytes mine = {}, theirs = {};
   };
   const RailHost& sender(bool sends) const { return sends ? *side_.mine : *side_.theirs; }
   const RailHost& receiver(bool sends) const { return sends ? *side_.theirs : *side_.mine; }
@@ -67,10 +67,7 @@ PairTest::Way PairTest::make_way(bool sends, size_t from, size_t to, RailResult&
   Way way{.sends = sends,
           .result = &result,
           .my_nic = &my_nic,
-          .their_nic = &their_nic,
-          .path = nullptr,
-          .mine = {},
-          .theirs = {}};
+          .their_nic = &their_nic};
   way.path = make_path(side_, sends, sends ? from : to, sends ? to : from,
                        {.purpose = kPurpose, .number = uint32_t(cell), .memory = side_.memory});
   return way;

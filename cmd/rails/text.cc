@@ -104,7 +104,7 @@ bool fits_one_matrix(const RailsReport& report) {
 }
 
 TextMatrix one_matrix(const RailsReport& report, const RailsFindings& found) {
-  TextMatrix matrix{.indent = {}, .rows = {.left = true}, .columns = {}};
+  TextMatrix matrix{.rows = {.left = true}};
   matrix.rows.title = "from \\ to";
   for (const RailsHost& host : report.hosts) {
     matrix.rows.cells.push_back(format("{} {}", host.host, host.nics[0].name));
@@ -128,7 +128,7 @@ TextMatrix one_matrix(const RailsReport& report, const RailsFindings& found) {
 
 TextMatrix table(const BothWays& pair) {
   const auto &rows = pair.from().nics, &columns = pair.to().nics;
-  TextMatrix matrix{.indent = {}, .rows = {.left = true}, .columns = {}};
+  TextMatrix matrix{.rows = {.left = true}};
   matrix.rows.title = pair.from().host.name + " \\ " + pair.to().host.name;
   for (const RailsNic& nic : rows) matrix.rows.cells.push_back(nic.name);
   for (size_t j = 0; j < columns.size(); ++j) {

@@ -93,12 +93,8 @@ Document merge_runs(const std::vector<ComparedRun>& runs) {
   Document made{.title = format("collctl report: {} runs", runs.size()),
                 .heading = counted(runs.size(), "run"),
                 .parts = {{std::move(list)}, {std::move(table)}},
-                .judged = {},
-                .hosts = {},
-                .summary = {},
                 .json = json.end_object().take() + "\n",
-                .rows = "timings",
-                .svg = {}};
+                .rows = "timings"};
   made.judged = judgement_of(made.json);
   // As the worst of them ended; what a program or a signal ended has a code of its own.
   int worst = 0;

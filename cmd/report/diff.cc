@@ -329,14 +329,10 @@ Document Diff::run() {
   write_checks(json, findings_, {});
   write_verdict(json, verdict);
   Document made{.title = format("{} against {}", is_.name, was_.name),
-                .heading = {},
                 .parts = {{Facts{{run_line("was ", was_), run_line("is  ", is_)}}}},
-                .judged = {},
-                .hosts = {},
                 .summary = joined(reasons),
                 .json = json.end_object().take() + "\n",
-                .rows = "timings",
-                .svg = {}};
+                .rows = "timings"};
   made.heading = made.title;
   made.judged = judgement_of(made.json);
   Facts went;

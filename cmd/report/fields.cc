@@ -279,7 +279,7 @@ Result<SavedReport> read_error(Record& io) {
   if (!io.has("measured", true))
     return Error(ErrorCode::usage, "it is about a run that broke off before anything was measured")
         .within(error.chain());
-  SavedReport saved{.report = {}, .verdict = {{}, std::move(error)}, .exit_code = exit_code};
+  SavedReport saved{.verdict = {{}, std::move(error)}, .exit_code = exit_code};
   io.object("measured", [&] { read_measured(io, saved.report); });
   COLL_TRY(io.status());
   return saved;
@@ -296,7 +296,7 @@ Result<SavedReport> read_report(const std::string& text) {
   if (schema != "collctl.bench/1")
     return Error(ErrorCode::usage, format("schema '{}'; expected collctl.bench/1", schema),
                  "a report is what a collective writes with --json or -o FILE.json");
-  SavedReport saved{.report = {}, .verdict = {{}, std::nullopt}, .exit_code = 0};
+  SavedReport saved{.verdict = {{}, std::nullopt}, .exit_code = 0};
   read_measured(io, saved.report);
   io.object("verdict", [&] { saved.verdict = read_verdict(io, std::nullopt); });
   COLL_TRY(io.status());

@@ -33,7 +33,7 @@ Result<int> one_rank_command(
   if (!line.has("ranks") && !line.has("ranks-per-host"))
     line.given[hosts ? "ranks-per-host" : "ranks"] = {"1"};
   COLL_ASSIGN(const LaunchOptions launch, interpret_launch(line));
-  TaskSpec spec{.task = &task, .settings = {}, .options = std::move(options)};
+  TaskSpec spec{.task = &task, .options = std::move(options)};
   spec.settings.device_request = DeviceRequest::cpu;  // it opens GPUs by itself
   LastRecord sink;
   const JobOutcome outcome = run_task_job(launch, spec, sink);

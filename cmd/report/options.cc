@@ -26,7 +26,7 @@ std::optional<Limit> limit_of(const ParsedLine& line, const char* option) {
   if (!line.has(option)) return std::nullopt;
   const std::string text = line.text(option);
   const size_t at = text.find('@');
-  Limit limit{.value = *number_of(line.row(option), text.substr(0, at)), .at_bytes = {}};
+  Limit limit{.value = *number_of(line.row(option), text.substr(0, at))};
   if (at != std::string::npos) limit.at_bytes = bytes_of(text.substr(at + 1));
   return limit;
 }

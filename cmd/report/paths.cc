@@ -86,12 +86,7 @@ void add_paths(PathMatrix& paths, const PathMatrix& more) {
 
 std::string paths_svg(const std::string& title, const PathMatrix& paths) {
   const std::vector<size_t> drawn = ends_to_draw(paths);
-  HeatMap map{.title = "from rows to columns, GB/s",
-              .rows_are = "from",
-              .columns_are = "to",
-              .rows = {},
-              .columns = {},
-              .cells = {}};
+  HeatMap map{.title = "from rows to columns, GB/s", .rows_are = "from", .columns_are = "to"};
   if (drawn.size() < paths.ends.size())
     map.title += format(" (the worst {} of {} ends)", drawn.size(), paths.ends.size());
   bool tried = false;

@@ -22,7 +22,7 @@ void results_fields(Record& io, BenchReport& report);
 
 // A measurement: collctl.bench/1, or collctl.error/1 with what was measured before the error.
 struct SavedReport {
-  BenchReport report;
+  BenchReport report = {};
   Verdict verdict;    // with the error of a run that broke off
   int exit_code = 0;  // of the run
 };

@@ -86,7 +86,7 @@ Result<int> ras_command(const ParsedLine& line, const OutputOptions& output, Con
   const std::string address = !line.words.empty()
                                   ? line.words[0]
                                   : base::environment("NCCL_RAS_ADDR").value_or(kRasAddress);
-  RasReport report{.address = address, .status = {}};
+  RasReport report{.address = address};
   COLL_ASSIGN(report.status, ask_ras(address, base::Deadline::after_seconds(kWholeAskSeconds)));
   const Document document = ras_document(report, ras_json(report));
   COLL_TRY(deliver(document, output, console));

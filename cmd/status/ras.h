@@ -12,7 +12,7 @@ namespace collctl::cmd {
 
 struct RasReport {
   std::string address;  // that answered
-  RasStatus status;
+  RasStatus status = {};
 };
 std::string ras_json(const RasReport& report);
 // Untrusted. Errors: usage, with the field.

@@ -21,7 +21,7 @@ constexpr size_t kColours = 8;  // path.curve0 .. path.curve7 of the style sheet
 struct Axis {
   bool logarithmic = false;
   double low = 0, high = 1;
-  std::vector<double> marks;
+  std::vector<double> marks = {};
 
   double at(double value) const {
     return logarithmic ? std::log(value / low) / std::log(high / low)
@@ -42,7 +42,7 @@ Axis linear_axis(double highest) {
 }
 
 Axis logarithmic_axis(double lowest, double highest) {
-  Axis axis{.logarithmic = true, .marks = {}};
+  Axis axis{.logarithmic = true};
   const int first = int(std::floor(std::log10(lowest)));
   const int last = std::max(int(std::ceil(std::log10(highest))), first + 1);
   axis.low = std::pow(10, first);

@@ -15,10 +15,10 @@ struct HeatCell {
   bool fault = false;
 };
 struct HeatMap {
-  std::string title;
-  std::string rows_are, columns_are;  // "from rank", "to rank"
-  std::vector<std::string> rows, columns;
-  std::vector<HeatCell> cells;  // by row
+  std::string title = {};
+  std::string rows_are = {}, columns_are = {};  // "from rank", "to rank"
+  std::vector<std::string> rows = {}, columns = {};
+  std::vector<HeatCell> cells = {};  // by row
   bool less_is_better = false;
 };
 

@@ -16,7 +16,7 @@ constexpr size_t kMostDigits = 9;  // a number that fits
 
 // "node", "07", ".rack7": the number is the last of the first label, of an address the last of all.
 struct Name {
-  std::string before, digits, after;
+  std::string before = {}, digits = {}, after = {};
   long number = -1;
   // Names that are one word but for the number.
   auto kind() const { return std::tie(before, after); }
@@ -36,8 +36,7 @@ Name name_of(const std::string& text) {
   while (begin > 0 && is_digit(begin - 1)) --begin;
   // The last group of an IPv6 address may be no decimal number.
   const bool hex = six && end != text.size();
-  if (begin == end || end - begin > kMostDigits || hex)
-    return {.before = text, .digits = {}, .after = {}};
+  if (begin == end || end - begin > kMostDigits || hex) return {.before = text};
   return {text.substr(0, begin), text.substr(begin, end - begin), text.substr(end),
           std::stol(text.substr(begin, end - begin))};
 }

@@ -18,7 +18,7 @@ constexpr const char* kSecret[] = {"TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUT
 
 int64_t began_ns = 0;
 Provenance& own() {
-  static Provenance made{.version = base::kVersion, .date = {}, .command = {}};
+  static Provenance made{.version = base::kVersion};
   return made;
 }
 

@@ -10,9 +10,9 @@
 namespace collctl::cmd {
 
 struct Provenance {
-  std::string version;
-  std::string date;     // when the command began: ISO 8601 with the zone, to the second
-  std::string command;  // as a shell takes it, with "..." for what may be a secret
+  std::string version = {};
+  std::string date = {};     // when the command began: ISO 8601 with the zone, to the second
+  std::string command = {};  // as a shell takes it, with "..." for what may be a secret
 };
 // Absent keys are empty, as in reports of earlier versions.
 void fields(Record& io, Provenance& made);

@@ -38,8 +38,8 @@ std::string wrapped_text(const std::string& text, size_t indent, size_t width);
 std::string comment_lines(const std::string& text, size_t width);
 
 struct TextMatrix {
-  std::string indent;
-  TableColumn rows;                       // their names, and above them the corner
+  std::string indent = {};
+  TableColumn rows = {};                  // their names, and above them the corner
   std::vector<TableColumn> columns = {};  // without units
 };
 // Columns that do not fit beside the others stand in further blocks with the same rows.

@@ -283,7 +283,7 @@ Result<HostsDiff> diff_hosts(const std::vector<HostTopology>& hosts, const std::
   std::optional<HostTopology> usual;
   if (!folder) {
     COLL_ASSIGN(TopoView view, view_of_file(golden));
-    usual = {.host = {HostId::none, golden}, .error = {}, .view = std::move(view)};
+    usual = {.host = {HostId::none, golden}, .view = std::move(view)};
   }
   HostsDiff made;
   std::vector<std::string> equal;

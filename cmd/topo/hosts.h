@@ -17,8 +17,8 @@ Result<std::string> topology_answer();
 
 struct HostTopology {
   Host host;
-  std::optional<Error> error;  // why there is no view: not reached, or its detection failed
-  std::optional<TopoView> view;
+  std::optional<Error> error = {};  // why there is no view: not reached, or its detection failed
+  std::optional<TopoView> view = {};
   std::vector<topology::NodeGraphs> graphs = {};  // its channels, for the JSON
 };
 // The other side of topology_answer(). Untrusted. Errors: launch; usage as view_of.

@@ -51,7 +51,7 @@ Table path_table(const WindowReport& report) {
 
 Grid measure_grid(const WindowReport& report, const Measure& measure) {
   const auto ranks = size_t(report.header.ranks);
-  Grid grid{.title = measure.title, .matrix = {.indent = {}, .rows = {.title = "from\\to"}}};
+  Grid grid{.title = measure.title, .matrix = {.rows = {.title = "from\\to"}}};
   for (size_t rank = 0; rank < ranks; ++rank) {
     grid.matrix.rows.cells.push_back(std::to_string(rank));
     grid.matrix.columns.push_back({.title = std::to_string(rank),
