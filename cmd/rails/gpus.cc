@@ -79,7 +79,9 @@ void add_links(const cmd::TopoView& view, const RailHost& host, RailGpus& all) {
   }
 }
 
-void fields(base::Record& io, GpuToNic& nic) {
+}  // namespace
+
+static void fields(base::Record& io, GpuToNic& nic) {
   io.field("path", nic.path, kMostGpuWord);
   io.field("near", nic.near);
   io.field("no_read", nic.no_read, kMostGpuText);
@@ -87,30 +89,22 @@ void fields(base::Record& io, GpuToNic& nic) {
   io.field("flush", nic.flush);
 }
 
-void fields(base::Record& io, RailGpu& gpu) {
+static void fields(base::Record& io, RailGpu& gpu) {
   io.field("ordinal", gpu.ordinal, 0, 1 << 16);
   io.field("device", gpu.bus_id, kMostGpuWord);
   io.field("model", gpu.model, kMostGpuWord);
-  io.list(
-      "nics", gpu.nics, [&](GpuToNic& nic) { io.object("nics", [&] { fields(io, nic); }); },
-      kMostRailNics);
+  io.field("nics", gpu.nics, kMostRailNics);
 }
 
-void fields(base::Record& io, RailFact& fact) {
+static void fields(base::Record& io, RailFact& fact) {
   io.field("device", fact.device, kMostGpuWord);
   io.field("what", fact.what, kMostGpuText);
   io.field("remedy", fact.remedy, kMostGpuText);
 }
 
-}  // namespace
-
 void fields(base::Record& io, RailGpus& all) {
-  io.list(
-      "gpus", all.list, [&](RailGpu& gpu) { io.object("gpus", [&] { fields(io, gpu); }); },
-      kMostRailGpus);
-  io.list(
-      "facts", all.facts, [&](RailFact& fact) { io.object("facts", [&] { fields(io, fact); }); },
-      kMostGpuFacts);
+  io.field("gpus", all.list, kMostRailGpus);
+  io.field("facts", all.facts, kMostGpuFacts);
   io.field("why_none", all.why_none, kMostGpuText);
 }
 

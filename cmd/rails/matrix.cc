@@ -21,47 +21,7 @@ namespace collctl::runtime {
 
 namespace {
 
-constexpr size_t kMostCells = kMostRailNics * kMostRailNics;
-constexpr size_t kMostRailsText = 8192;
 constexpr double kMemorySteps = 3, kMostCurveSeconds = 40;  // of a step of memory_pair.cc
-
-void write(ByteWriter& w, const RailPair& pair) {
-  w.put(int32_t(pair.from)).put(int32_t(pair.to)).put(uint32_t(pair.cells.size()));
-  for (const RailResult& cell : pair.cells) {
-    w.put(uint8_t(cell.end)).put(cell.GBps).put(cell.first_us).put(cell.resent);
-    w.put(uint8_t(cell.lost));
-    w.put(int32_t(cell.from_gid)).put(int32_t(cell.to_gid));
-    for (const std::string* text : {&cell.gid_type, &cell.text}) {
-      w.put(uint32_t(text->size()));
-      w.put_rest(base::bytes_of(*text));
-    }
-  }
-}
-
-RailPair read_pair(ByteReader& r) {
-  RailPair pair;
-  pair.from = r.get<int32_t>();
-  pair.to = r.get<int32_t>();
-  const auto cells = r.get<uint32_t>();
-  if (cells > kMostCells) r.fail();
-  for (uint32_t i = 0; i < cells && r.ok(); ++i) {
-    RailResult& cell = pair.cells.emplace_back();
-    const auto end = r.get<uint8_t>();
-    if (end >= kRailEndCount) r.fail();
-    cell.end = r.ok() ? RailEnd(end) : RailEnd::failed;
-    cell.GBps = r.get<double>();
-    cell.first_us = r.get<double>();
-    cell.resent = r.get<double>();
-    const auto lost = r.get<uint8_t>();
-    if (lost >= kRailLostCount) r.fail();
-    cell.lost = r.ok() ? RailLost(lost) : RailLost::unknown;
-    cell.from_gid = r.get<int32_t>();
-    cell.to_gid = r.get<int32_t>();
-    cell.gid_type = r.get_string(kMostRailsText);
-    cell.text = r.get_string(kMostRailsText);
-  }
-  return pair;
-}
 
 }  // namespace
 
@@ -111,13 +71,11 @@ struct Rails::State {
   std::vector<uint8_t> memory;
   std::unique_ptr<MemoryAreas> areas;  // of a host that acts, where GPU memory is wanted
   RailMatrix matrix;
-  std::vector<base::Address> beside_rdma;  // by host: where connections beside RDMA arrive
-  HostGroups groups;                       // ranks by host
-  std::vector<int> acting;                 // ranks, by host
-  int self = -1;                           // index of the host that this rank acts for
-  bool all_done = false;                   // with the round, as of the last beat
+  HostGroups groups;        // ranks by host
+  std::vector<int> acting;  // ranks, by host
+  int self = -1;            // index of the host that this rank acts for
+  bool all_done = false;    // with the round, as of the last beat
 
-  bool is_of_hosts(const MemoryTrial& trial) const;
   Status join_bootstrap(const Interface& interface, Deadline deadline);
   Status share_busy(const base::HostLoad& before);
   Status gather_hosts();
@@ -128,10 +86,10 @@ struct Rails::State {
   Status run_round(const std::vector<std::pair<int, int>>& pairs, double seconds);
   Result<std::vector<int>> agree_on(const std::vector<int>& open);
   Status measure_again(const base::HostLoad& before);
-  Status share(const std::vector<RailPair>& found);
+  template <class T>
+  Status share(const std::vector<T>& found, const std::function<void(T)>& take);
   Status try_memory(int a, int b, double seconds, std::vector<MemoryTrial>& found);
   Status run_memory(const HostRounds& rounds, double seconds);
-  Status share_memory(const std::vector<MemoryTrial>& found);
   Status run_memories();
   Status beat(bool done);
   Deadline patience() const;
@@ -244,8 +202,7 @@ Status Rails::State::listen(RailHost& host) {
 }
 
 Status Rails::State::gather_nics() {
-  ByteWriter w;
-  std::optional<Error> failed;
+  Bytes mine;
   if (self >= 0) {
     RailHost host;
     host.host = base::this_host();
@@ -260,23 +217,16 @@ Status Rails::State::gather_nics() {
       find_rail_gpus(host, gpus);
       areas = std::make_unique<MemoryAreas>(std::move(gpus), options.message_bytes);
     }
-    const base::Address at = listeners[0]->address();
+    host.beside_rdma = listeners[0]->address();
     if (found) found = listen(host);
     if (!found) return std::move(found.error()).within(host.host.name);
-    at.write(w);
-    w.put_rest(encode(host));
+    mine = base::encoded(host);
     memory.resize(RailPath::memory_bytes(options.message_bytes));
   }
   COLL_ASSIGN(const auto texts,
-              meeting->gather(w.bytes(), Deadline::after_seconds(settings.op_timeout_s)));
+              meeting->gather(mine, Deadline::after_seconds(settings.op_timeout_s)));
   for (const int rank : acting) {
-    const Bytes& text = texts[size_t(rank)];
-    ByteReader r(text);
-    beside_rdma.push_back(base::Address::read(r));
-    const size_t head = sizeof(uint32_t) + beside_rdma.back().length;
-    if (!r.ok() || text.size() < head)
-      return Error(ErrorCode::lost, format("rank {} reported no NICs", rank)).blame(rank);
-    auto host = decode_rail_host(ByteView(text).subspan(head));
+    auto host = base::decoded<RailHost>(texts[size_t(rank)]);
     if (!host) return std::move(host.error()).blame(rank);
     matrix.hosts.push_back(std::move(*host));
   }
@@ -297,7 +247,6 @@ RailSide Rails::State::side_with(int other) const {
   side.first = self < other;
   side.both_ways = !matrix.one_host;
   for (const auto& listener : listeners) side.acceptors.push_back(listener.get());
-  side.theirs_at = beside_rdma[size_t(other)];
   side.secret = options.id.secret;
   side.comm_hash = options.id.hash();
   side.timeout_s = rail_timeout(matrix, self, other, options.timeout_s);
@@ -319,23 +268,23 @@ Status Rails::State::try_pair(int a, int b, double seconds, std::vector<RailPair
 }
 
 // All ranks get what the lower host of each pair found.
-Status Rails::State::share(const std::vector<RailPair>& found) {
+template <class T>
+Status Rails::State::share(const std::vector<T>& found, const std::function<void(T)>& take) {
   ByteWriter w;
-  for (const RailPair& pair : found) write(w, pair);
+  for (const T& one : found) w.put_bytes(base::encoded(one));
   COLL_ASSIGN(const auto texts, meeting->gather(w.bytes(), patience()));
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     ByteReader r(texts[rank]);
     while (r.ok() && !r.at_end()) {
-      RailPair pair = read_pair(r);
-      const auto hosts = int(matrix.hosts.size());
-      const bool known = pair.from >= 0 && pair.from < hosts && pair.to >= 0 && pair.to < hosts;
-      if (!r.ok() || !known ||
-          pair.cells.size() != matrix.hosts[size_t(pair.from)].nics.size() *
-                                   matrix.hosts[size_t(pair.to)].nics.size())
-        return Error(ErrorCode::lost, format("the results of rank {} are malformed", rank))
-            .blame(int(rank));
-      matrix.add(std::move(pair));
+      T one;
+      Record io(r.get_bytes());
+      fields(io, one);
+      if (!io.status() || !io.rest().empty() || !is_of_hosts(one, matrix.hosts)) r.fail();
+      if (r.ok()) take(std::move(one));
     }
+    if (!r.ok())
+      return Error(ErrorCode::lost, format("the results of rank {} are malformed", rank))
+          .blame(int(rank));
   }
   return {};
 }
@@ -367,7 +316,7 @@ Status Rails::State::run_round(const std::vector<std::pair<int, int>>& pairs, do
     if (self == b) found.clear();  // the other end says the same
   }
   for (all_done = false; !all_done;) COLL_TRY(beat(true));
-  return share(found);
+  return share<RailPair>(found, [&](RailPair pair) { matrix.add(std::move(pair)); });
 }
 
 // Others that had a host's processors, or the hypervisor, made its paths slow; its own cgroup's
@@ -375,11 +324,11 @@ Status Rails::State::run_round(const std::vector<std::pair<int, int>>& pairs, do
 Status Rails::State::share_busy(const base::HostLoad& before) {
   std::string why;
   if (self >= 0 && !matrix.one_host)  // where the other end is no stranger
-    why = cmd::busy_reason(before, 1).substr(0, kMostRailsText);
+    why = cmd::busy_reason(before, 1).substr(0, kMostRailText);
   COLL_ASSIGN(const auto texts, meeting->gather(base::bytes_of(why), patience()));
   for (size_t host = 0; host < acting.size(); ++host) {
     const Bytes& text = texts[size_t(acting[host])];
-    matrix.hosts[host].busy = std::string(text.begin(), text.end()).substr(0, kMostRailsText);
+    matrix.hosts[host].busy = std::string(text.begin(), text.end()).substr(0, kMostRailText);
   }
   return {};
 }
@@ -433,36 +382,6 @@ Status Rails::State::try_memory(int a, int b, double seconds, std::vector<Memory
   return {};
 }
 
-bool Rails::State::is_of_hosts(const MemoryTrial& trial) const {
-  const auto has = [&](int at, int gpu, int nic) {
-    if (at >= int(matrix.hosts.size())) return false;
-    const RailHost& host = matrix.hosts[size_t(at)];
-    return gpu < int(host.gpus.list.size()) && nic < int(host.nics.size());
-  };
-  return has(trial.from, trial.from_gpu, trial.from_nic) &&
-         has(trial.to, trial.to_gpu, trial.to_nic);
-}
-
-Status Rails::State::share_memory(const std::vector<MemoryTrial>& found) {
-  ByteWriter w;
-  for (const MemoryTrial& trial : found) w.put_bytes(base::encoded(trial));
-  COLL_ASSIGN(const auto texts, meeting->gather(w.bytes(), patience()));
-  for (size_t rank = 0; rank < texts.size(); ++rank) {
-    ByteReader r(texts[rank]);
-    while (r.ok() && !r.at_end()) {
-      MemoryTrial trial;
-      Record io(r.get_bytes());
-      fields(io, trial);
-      if (!io.status() || !io.rest().empty() || !is_of_hosts(trial)) r.fail();
-      if (r.ok()) matrix.trials.push_back(std::move(trial));
-    }
-    if (!r.ok())
-      return Error(ErrorCode::lost, format("the results of rank {} are malformed", rank))
-          .blame(int(rank));
-  }
-  return {};
-}
-
 Status Rails::State::run_memory(const HostRounds& rounds, double seconds) {
   for (size_t i = 0; i < rounds.size(); ++i) {
     if (options.rank == 0 && options.progress)
@@ -474,7 +393,8 @@ Status Rails::State::run_memory(const HostRounds& rounds, double seconds) {
                   format("{} and {}", matrix.hosts[size_t(a)].host, matrix.hosts[size_t(b)].host));
     }
     for (all_done = false; !all_done;) COLL_TRY(beat(true));
-    COLL_TRY(share_memory(found));
+    COLL_TRY(share<MemoryTrial>(
+        found, [&](MemoryTrial trial) { matrix.trials.push_back(std::move(trial)); }));
   }
   return {};
 }

@@ -24,6 +24,27 @@ struct RailPair {
   std::vector<RailResult> cells;  // by NIC of `from`, then of `to`
 };
 
+void fields(base::Record& io, RailPair& pair);
+
+// Whether hosts, GPUs and NICs that a result names are there; `hosts` have NICs and GPUs, in
+// whatever form.
+template <class Host>
+bool is_of_hosts(const RailPair& pair, const std::vector<Host>& hosts) {
+  const auto in = [&](int at) { return at >= 0 && size_t(at) < hosts.size(); };
+  return in(pair.from) && in(pair.to) &&
+         pair.cells.size() ==
+             hosts[size_t(pair.from)].nics.size() * hosts[size_t(pair.to)].nics.size();
+}
+template <class Host>
+bool is_of_hosts(const MemoryTrial& trial, const std::vector<Host>& hosts) {
+  const auto has = [&](int at, int gpu, int nic) {
+    return size_t(at) < hosts.size() && gpu < int(hosts[size_t(at)].gpus.list.size()) &&
+           nic < int(hosts[size_t(at)].nics.size());
+  };
+  return has(trial.from, trial.from_gpu, trial.from_nic) &&
+         has(trial.to, trial.to_gpu, trial.to_nic);
+}
+
 struct RailMatrix {
   std::vector<RailHost> hosts;   // in the order of their ranks
   bool one_host = false;         // there is one: its NICs were tried against each other

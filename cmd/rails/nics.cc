@@ -18,7 +18,7 @@ using transport::IbDevices;
 using transport::IbGid;
 using transport::IbPort;
 
-constexpr size_t kMostWord = 1024, kMostGpuBytes = size_t{8} << 20;
+constexpr size_t kMostWord = 1024;
 
 void bound(RailHost& found) {
   while (found.nics.size() > kMostRailNics) {
@@ -98,86 +98,36 @@ Status find_rail_nics(const RailNicFilter& filter, RailHost& found, std::shared_
   return {};
 }
 
-namespace {
-
-// As ByteWriter::put_string, whose growth g++ 12 takes for an overflow when it is inlined here.
-void write(ByteWriter& w, const std::string& text) {
-  w.put(uint32_t(text.size()));
-  w.put_rest(base::bytes_of(text));
+// In bytes alone.
+static void fields(base::Record& io, RailNic& nic) {
+  io.field("name", nic.name, kMostWord);
+  io.field("link_layer", nic.link_layer);
+  io.field("rate_mbps", nic.rate_mbps);
+  io.field("mtu", nic.mtu);
+  io.field("lid", nic.lid);
+  io.field("address", nic.address);
+  io.field("network", nic.network, kMostWord);
+  const auto gid_fields = [&](IbGid& gid) {
+    for (uint8_t& byte : gid.gid.raw) io.field("gid", byte);
+    io.field("type", gid.type);
+    io.field("index", gid.index);
+    io.field("net_bits", gid.net_bits);
+  };
+  io.list("gids", nic.gids, gid_fields, transport::kIbMaxGids);
 }
 
-void write(ByteWriter& w, const RailNic& nic) {
-  write(w, nic.name);
-  w.put(nic.link_layer).put(nic.rate_mbps).put(nic.mtu).put(nic.lid);
-  nic.address.write(w);
-  write(w, nic.network);
-  w.put(uint32_t(nic.gids.size()));
-  for (const IbGid& gid : nic.gids) {
-    w.put(gid.gid).put(gid.type).put(gid.index).put(gid.net_bits);
-  }
-}
-
-RailNic read_nic(ByteReader& r) {
-  RailNic nic;
-  nic.name = r.get_string(kMostWord);
-  nic.link_layer = r.get<uint8_t>();
-  nic.rate_mbps = r.get<int64_t>();
-  nic.mtu = r.get<int32_t>();
-  nic.lid = r.get<uint16_t>();
-  nic.address = base::Address::read(r);
-  nic.network = r.get_string(kMostWord);
-  const auto gids = r.get<uint32_t>();
-  if (gids > transport::kIbMaxGids) r.fail();
-  for (uint32_t g = 0; g < gids && r.ok(); ++g) {
-    IbGid& gid = nic.gids.emplace_back();
-    gid.gid = r.get<base::drivers::VerbsGid>();
-    gid.type = r.get<uint32_t>();
-    gid.index = r.get<uint8_t>();
-    gid.net_bits = r.get<uint8_t>();
-  }
-  return nic;
-}
-
-}  // namespace
-
-Bytes encode(const RailHost& host) {
-  ByteWriter w;
-  w.put(host.rank).put(host.hash).put(host.network_namespace);
-  w.put(int32_t(host.host.id));
-  write(w, host.host.name);
-  write(w, host.why_no_rdma);
-  w.put(uint32_t(host.unused.size()));
-  for (const std::string& text : host.unused) write(w, text);
-  w.put(uint32_t(host.nics.size()));
-  for (const RailNic& nic : host.nics) write(w, nic);
-  w.put_bytes(base::encoded(host.gpus));
-  return w.take();
-}
-
-Result<RailHost> decode_rail_host(ByteView bytes) {
-  ByteReader r(bytes);
-  RailHost host;
-  host.rank = r.get<int32_t>();
-  host.hash = r.get<uint64_t>();
-  host.network_namespace = r.get<uint64_t>();
-  host.host.id = HostId(r.get<int32_t>());
-  host.host.name = r.get_string(kMostWord);
-  host.why_no_rdma = r.get_string(kMostWord);
-  const auto unused = r.get<uint32_t>();
-  if (unused > kMostUnusedNics) r.fail();
-  for (uint32_t i = 0; i < unused && r.ok(); ++i) host.unused.push_back(r.get_string(kMostWord));
-  const auto nics = r.get<uint32_t>();
-  if (nics > kMostRailNics) r.fail();
-  for (uint32_t i = 0; i < nics && r.ok(); ++i) host.nics.push_back(read_nic(r));
-  Record io(r.get_bytes(kMostGpuBytes));
-  fields(io, host.gpus);
-  if (!io.status() || !io.rest().empty()) r.fail();
+void fields(base::Record& io, RailHost& host) {
+  io.field("host", host.host, kMostWord);
+  io.field("rank", host.rank);
+  io.field("hash", host.hash);
+  io.field("network_namespace", host.network_namespace);
+  io.field("beside_rdma", host.beside_rdma);
+  io.field("nics", host.nics, kMostRailNics);
+  io.field("unused", host.unused, kMostUnusedNics, kMostWord);
+  io.field("why_no_rdma", host.why_no_rdma, kMostWord);
+  io.field("gpus", host.gpus);
   for (const RailGpu& gpu : host.gpus.list)
-    if (gpu.nics.size() != host.nics.size()) r.fail();
-  if (!r.ok() || !r.at_end())
-    return Error(ErrorCode::lost, "a rank's list of NICs is malformed",
-                 "is the same version of collctl on all hosts?");
-  return host;
+    if (gpu.nics.size() != host.nics.size()) io.fail("gpus", "all NICs of their host");
 }
 
 }  // namespace collctl::runtime

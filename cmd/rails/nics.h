@@ -29,16 +29,20 @@ struct RailNic {
 };
 
 struct RailHost {
+  static constexpr const char* kRecord = "NICs of a host";
   Host host;
   int32_t rank = -1;  // that acts for it
   uint64_t hash = 0;  // equal for ranks of one host
   uint64_t network_namespace = 0;
+  base::Address beside_rdma{};  // where what RDMA ports tell each other by TCP arrives
   std::vector<RailNic> nics;
   std::vector<std::string> unused;  // each with why
   std::string why_no_rdma;          // empty when RDMA ports were found, or none were wanted
   std::string busy;                 // why its speeds say little; known when all is measured
   RailGpus gpus = {};               // empty where their memory is not wanted
 };
+
+void fields(base::Record& io, RailHost& host);
 
 struct RailNicFilter {
   std::string net;                 // "", "ib" or "socket"
@@ -48,9 +52,5 @@ struct RailNicFilter {
 // `keep` holds the RDMA devices open. Errors: usage: a knob; unavailable: net is "ib" and there is
 // no port.
 Status find_rail_nics(const RailNicFilter& filter, RailHost& found, std::shared_ptr<void>& keep);
-
-Bytes encode(const RailHost& host);
-// Error: lost: malformed, or longer than allowed.
-Result<RailHost> decode_rail_host(ByteView bytes);
 
 }  // namespace collctl::runtime

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint32_t kPurpose = 0x7261696c;  // of the two ends' edges
 constexpr double kRailGoodbyeSeconds = 1;
-constexpr size_t kMostBlob = 4096, kMostRailText = 4096;
+constexpr size_t kMostBlob = 4096;
 
 class PairTest {
  public:
@@ -37,8 +37,6 @@ class PairTest {
   Status agree_all();
   Status stream_all();
   Status leave();
-  static void write(ByteWriter& w, const RailResult& result);
-  static RailResult read(ByteReader& r);
   RailResult seen(const Way& way) const;
   void settle(Way& way, const RailResult& mine, const RailResult& theirs);
 
@@ -64,10 +62,7 @@ PairTest::Way PairTest::make_way(bool sends, size_t from, size_t to, RailResult&
   const size_t cell = from * receiver(sends).nics.size() + to;
   const RailNic& my_nic = side_.mine->nics[sends ? from : to];
   const RailNic& their_nic = side_.theirs->nics[sends ? to : from];
-  Way way{.sends = sends,
-          .result = &result,
-          .my_nic = &my_nic,
-          .their_nic = &their_nic};
+  Way way{.sends = sends, .result = &result, .my_nic = &my_nic, .their_nic = &their_nic};
   way.path = make_path(side_, sends, sends ? from : to, sends ? to : from,
                        {.purpose = kPurpose, .number = uint32_t(cell), .memory = side_.memory});
   return way;
@@ -103,29 +98,6 @@ void PairTest::reach() {
     });
   }
   for (std::jthread& thread : threads) thread.join();  // each ends by the deadline
-}
-
-void PairTest::write(ByteWriter& w, const RailResult& result) {
-  w.put(uint8_t(result.end)).put(result.GBps).put(result.first_us).put(result.resent);
-  w.put(uint8_t(result.lost));
-  const std::string text = result.text.substr(0, kMostRailText);
-  w.put(uint32_t(text.size()));
-  w.put_rest(base::bytes_of(text));
-}
-
-RailResult PairTest::read(ByteReader& r) {
-  RailResult result;
-  const auto end = r.get<uint8_t>();
-  if (end >= kRailEndCount) r.fail();
-  result.end = r.ok() ? RailEnd(end) : RailEnd::failed;
-  result.GBps = r.get<double>();
-  result.first_us = r.get<double>();
-  result.resent = r.get<double>();
-  const auto lost = r.get<uint8_t>();
-  if (lost >= kRailLostCount) r.fail();
-  result.lost = r.ok() ? RailLost(lost) : RailLost::unknown;
-  result.text = r.get_string(kMostRailText);
-  return result;
 }
 
 // The sending host dials: where its connection never came about, the receiver's kernel knows
@@ -180,17 +152,17 @@ void PairTest::settle(Way& way, const RailResult& mine, const RailResult& theirs
 // Exchanges what both ends found so far; paths that are not good on both are dropped.
 Status PairTest::agree_all() {
   ByteWriter w;
+  Record out(w);
   std::vector<RailResult> all;
-  for (const Way& way : ways_) write(w, all.emplace_back(seen(way)));
-  COLL_ASSIGN(const Bytes theirs, talk_.swap(w.bytes()));
-  ByteReader r(theirs);
+  for (const Way& way : ways_) fields(out, all.emplace_back(seen(way)));
+  COLL_ASSIGN(const Bytes theirs, talk_.swap(w.take()));
+  Record in(theirs);
   for (size_t i = 0; i < ways_.size(); ++i) {
-    Way& way = ways_[i];
-    const RailResult& mine = all[i];
-    const RailResult their = read(r);
-    settle(way, mine, their);
+    RailResult their;
+    fields(in, their);
+    settle(ways_[i], all[i], their);
   }
-  if (!r.ok() || !r.at_end()) return talk_.unreadable();
+  if (!in.status() || !in.rest().empty()) return talk_.unreadable();
   std::erase_if(ways_, [&](const Way& way) { return way.result->end != RailEnd::ok; });
   return {};
 }
@@ -198,13 +170,12 @@ Status PairTest::agree_all() {
 Status PairTest::stream_all() {
   for (Way& way : ways_) {
     way.path->stream(side_.seconds, Deadline::after_seconds(side_.seconds + side_.timeout_s));
-    ByteWriter w;
     const RailResult mine = way.path->result();
-    write(w, mine);
-    COLL_ASSIGN(const Bytes theirs, talk_.swap(w.bytes()));
-    ByteReader r(theirs);
-    const RailResult their = read(r);
-    if (!r.ok() || !r.at_end()) return talk_.unreadable();
+    COLL_ASSIGN(const Bytes theirs, talk_.swap(base::encoded(mine)));
+    RailResult their;
+    Record in(theirs);
+    fields(in, their);
+    if (!in.status() || !in.rest().empty()) return talk_.unreadable();
     settle(way, mine, their);
     // Data that a slow path has under way would take the next one's wire.
     if (mine.end != RailEnd::ok || their.end != RailEnd::ok) way.path.reset();

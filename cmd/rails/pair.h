@@ -21,7 +21,6 @@ struct RailSide {
   bool both_ways = true;  // or only the first
   // Where connections to this rank arrive: by NIC, or one for all of them (RDMA ports).
   std::vector<transport::NetAcceptor*> acceptors;
-  base::Address theirs_at{};  // the peer's acceptor for RDMA ports
   base::Secret secret{};
   uint64_t comm_hash = 0;
   RailMemory memory;

@@ -64,8 +64,8 @@ std::unique_ptr<RailPath> make_path(const RailSide& side, bool sends, size_t min
   end.spec.channel = int(plan.number);
   end.spec.direction = sends ? Direction::send : Direction::recv;
   end.spec.self = peer_info(*side.mine, my_nic, {});
-  end.spec.peer =
-      peer_info(*side.theirs, their_nic, their_nic.rdma() ? side.theirs_at : their_nic.address);
+  end.spec.peer = peer_info(*side.theirs, their_nic,
+                            their_nic.rdma() ? side.theirs->beside_rdma : their_nic.address);
   end.spec.purpose = plan.purpose;
   end.spec.nic.gdr = plan.gdr;
   transport::Services services;

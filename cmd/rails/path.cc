@@ -82,7 +82,7 @@ RailResult RailPath::result() const {
   result.GBps = error_ ? 0 : GBps_;
   result.first_us = first_us_;
   result.resent = resent_;
-  result.text = words_;
+  result.text = words_.substr(0, kMostRailText / 2);  // more words come to it
   result.lost = lost_;
   return result;
 }

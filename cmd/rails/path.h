@@ -44,6 +44,8 @@ struct RailResult {
   std::string text = {};           // when not ok: the reason
   RailLost lost = RailLost::unknown;
 };
+inline constexpr size_t kMostRailText = 8192;  // of a result, or why a host was busy
+void fields(base::Record& io, RailResult& result);
 
 // Kind of failure that an error of the network is.
 RailEnd rail_end_of(const Error& error, RailEnd when_late);

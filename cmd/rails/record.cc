@@ -8,6 +8,35 @@
 #include "cmd/rails/memory_judge.h"
 #include "cmd/rails/rails.h"
 
+namespace collctl::runtime {
+
+static const char* lost_word(RailLost lost) {
+  constexpr const char* kLostWords[] = {"unknown", "there", "back", "beside"};
+  static_assert(std::size(kLostWords) == kRailLostCount);
+  return kLostWords[size_t(lost)];
+}
+
+void fields(Record& io, RailResult& result) {
+  io.name("end", result.end, kRailEndCount, cmd::rail_word);
+  io.field("GBps", result.GBps, 0, 1e9);
+  io.field("first_us", result.first_us, 0, 1e12);
+  if (io.has("resent", result.resent >= 0)) io.field("resent", result.resent, 0, 1e9);
+  io.field("from_gid", result.from_gid, -1, 255);
+  io.field("to_gid", result.to_gid, -1, 255);
+  io.field("gid_type", result.gid_type, kMostRailText);
+  io.field("text", result.text, kMostRailText);
+  if (io.has("lost", result.lost != RailLost::unknown))
+    io.name("lost", result.lost, kRailLostCount, lost_word);
+}
+
+void fields(Record& io, RailPair& pair) {
+  io.field("from", pair.from, 0);
+  io.field("to", pair.to, 0);
+  io.field("cells", pair.cells, kMostRailNics * kMostRailNics);
+}
+
+}  // namespace collctl::runtime
+
 namespace collctl::cmd {
 
 namespace {
@@ -36,12 +65,6 @@ RailsNic nic_of(const runtime::RailNic& nic) {
 }
 
 }  // namespace
-
-static const char* lost_word(runtime::RailLost lost) {
-  constexpr const char* kLostWords[] = {"unknown", "there", "back", "beside"};
-  static_assert(std::size(kLostWords) == runtime::kRailLostCount);
-  return kLostWords[size_t(lost)];
-}
 
 const char* rail_word(RailEnd end) {
   return kEndWords[size_t(end)];
@@ -77,62 +100,32 @@ static void fields(Record& io, RailsHost& host) {
     if (io.status() && gpu.nics.size() != host.nics.size()) io.fail("gpu_memory", "all NICs");
 }
 
-static void cell_fields(Record& io, RailResult& cell) {
-  io.name("end", cell.end, runtime::kRailEndCount, rail_word);
-  io.field("GBps", cell.GBps, 0, 1e9);
-  io.field("first_us", cell.first_us, 0, 1e12);
-  if (io.has("resent", cell.resent >= 0)) io.field("resent", cell.resent, 0, 1e9);
-  io.field("from_gid", cell.from_gid, -1, 255);
-  io.field("to_gid", cell.to_gid, -1, 255);
-  io.field("gid_type", cell.gid_type);
-  io.field("text", cell.text);
-  if (io.has("lost", cell.lost != runtime::RailLost::unknown))
-    io.name("lost", cell.lost, runtime::kRailLostCount, lost_word);
-}
-
-static void pair_fields(Record& io, RailPair& pair, const RailsReport& report) {
-  const int last = int(report.hosts.size()) - 1;
-  io.field("from", pair.from, 0, last);
-  io.field("to", pair.to, 0, last);
-  io.list("cells", pair.cells,
-          [&](RailResult& cell) { io.object("cells", [&] { cell_fields(io, cell); }); });
-  if (io.status() && pair.cells.size() != report.hosts[size_t(pair.from)].nics.size() *
-                                              report.hosts[size_t(pair.to)].nics.size())
-    io.fail("cells", "one for each two NICs");
-}
-
-static bool is_of_hosts(const runtime::MemoryTrial& trial, const RailsReport& report) {
-  const auto has = [&](int at, int gpu, int nic) {
-    if (size_t(at) >= report.hosts.size()) return false;
-    const RailsHost& host = report.hosts[size_t(at)];
-    return gpu < int(host.gpus.list.size()) && nic < int(host.nics.size());
-  };
-  return has(trial.from, trial.from_gpu, trial.from_nic) &&
-         has(trial.to, trial.to_gpu, trial.to_nic);
-}
-
 static void memory_fields(Record& io, RailsReport& report) {
   if (!io.has("memory", report.memory != runtime::MemoryChoice::host)) return;
   io.name("memory", report.memory, runtime::kMemoryChoices, runtime::memory_choice_word);
   io.field("sizes", report.sizes, kMostCurveSizes);
   io.field("memory_paths", report.trials);
   for (const runtime::MemoryTrial& trial : report.trials)
-    if (io.status() && !is_of_hosts(trial, report))
+    if (io.status() && !is_of_hosts(trial, report.hosts))
       io.fail("memory_paths", "GPUs and NICs of the hosts");
+}
+
+static void pairs_field(Record& io, const char* name, std::vector<RailPair>& pairs,
+                        const RailsReport& report) {
+  io.field(name, pairs);
+  for (const RailPair& pair : pairs)
+    if (io.status() && !is_of_hosts(pair, report.hosts))
+      io.fail(name, "two NICs of the hosts each");
 }
 
 static void fields(Record& io, RailsReport& report) {
   io.field("one_host", report.one_host);
   io.field("message_bytes", report.message_bytes);
   io.field("hosts", report.hosts);
-  const auto pairs = [&](const char* name, std::vector<RailPair>& list) {
-    io.list(name, list,
-            [&](RailPair& pair) { io.object(name, [&] { pair_fields(io, pair, report); }); });
-  };
-  pairs("pairs", report.pairs);
+  pairs_field(io, "pairs", report.pairs, report);
   memory_fields(io, report);
   if (!io.has("before", !report.before.empty())) return;
-  pairs("before", report.before);
+  pairs_field(io, "before", report.before, report);
   for (const RailPair& old : report.before)
     if (io.status() && std::none_of(report.pairs.begin(), report.pairs.end(), [&](const auto& now) {
           return now.from == old.from && now.to == old.to;

@@ -125,8 +125,8 @@ TEST_CASE("rails: what a host says of its NICs travels whole, and only whole") {
   host.why_no_rdma = "none";
   host.nics.push_back(port(kLinkEthernet, {gid(3, kGidRoceV2, {10, 0, 0, 1}, true)}, 5));
   host.nics.push_back({.name = "eth0", .address = *base::parse_address("10.0.0.7:4100")});
-  const Bytes bytes = encode(host);
-  const auto back = decode_rail_host(bytes);
+  const Bytes bytes = base::encoded(host);
+  const auto back = base::decoded<RailHost>(bytes);
   REQUIRE(back.ok());
   CHECK(back->host == host.host);
   CHECK(back->host.name == "node01");
@@ -144,13 +144,13 @@ TEST_CASE("rails: what a host says of its NICs travels whole, and only whole") {
   CHECK(back->nics[0].gids == host.nics[0].gids);
   CHECK(back->nics[1].address.text() == "10.0.0.7:4100");
   for (size_t length = 0; length < bytes.size(); ++length)
-    CHECK(!decode_rail_host(ByteView(bytes).first(length)).ok());
+    CHECK(!base::decoded<RailHost>(ByteView(bytes).first(length)).ok());
   Bytes longer = bytes;
   longer.push_back(0);
-  CHECK(!decode_rail_host(longer).ok());
+  CHECK(!base::decoded<RailHost>(longer).ok());
   // More NICs than a host may have.
   host.nics.assign(kMostRailNics + 1, host.nics[1]);
-  CHECK(!decode_rail_host(encode(host)).ok());
+  CHECK(!base::decoded<RailHost>(base::encoded(host)).ok());
 }
 
 TEST_CASE("rails: a host that answers nobody is not waited for by each of the rest") {

@@ -110,7 +110,6 @@ struct Two {
     side.theirs = &there;
     side.first = self == 0;
     side.acceptors = {mine.listener.get()};
-    side.theirs_at = theirs.listener->address();
     side.secret = secret;
     side.seconds = 0;
     side.timeout_s = side.op_timeout_s = kPatience;
