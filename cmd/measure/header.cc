@@ -6,7 +6,6 @@
 #include <set>
 #include <tuple>
 
-#include "base/bytes.h"
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/number_ranges.h"
@@ -25,40 +24,69 @@ std::string counted_cores(int cores) {
 }
 
 // Facts that one rank tells: its cores, its links, and its GPU.
-Bytes mine(const runtime::Communicator& whole, const HeaderFacts& facts) {
+struct LinkSaid {
+  int channel = 0, from = 0, to = 0, relay = -1;
+  std::string via, nic, why;
+};
+void fields(Record& io, LinkSaid& link) {
+  for (int* const number : {&link.channel, &link.from, &link.to, &link.relay})
+    io.field("number", *number);
+  io.field("via", link.via, kMostWord);
+  io.field("nic", link.nic, kMostWord);
+  io.field("why", link.why, kMostWhy);
+}
+struct RankSays {
+  static constexpr const char* kRecord = "facts of a rank";
+  int usable_cores = 0;
+  std::vector<int> cores;
+  double wakeup_us = 0;
+  std::string machine, own_name;
+  double init_seconds = 0;
+  int team = 0;  // the lowest rank of those that map each other's windows
+  std::vector<LinkSaid> links;
+  GpuLine gpu;
+};
+void fields(Record& io, RankSays& said) {
+  io.field("usable_cores", said.usable_cores);
+  io.field("cores", said.cores, kMostCores);
+  io.field("wakeup_us", said.wakeup_us);
+  io.field("machine", said.machine, kMostWord);
+  io.field("own_name", said.own_name, kMostWord);
+  io.field("init_s", said.init_seconds);
+  io.field("team", said.team);
+  io.field("links", said.links);
+  io.field("gpu", said.gpu.name, kMostWord);
+  io.field("busid", said.gpu.bus_id, kMostWord);
+  io.field("held_bytes", said.gpu.held_bytes);
+  io.field("note", said.gpu.note, kMostWord);
+}
+
+RankSays mine(const runtime::Communicator& whole, const HeaderFacts& facts) {
   const runtime::Communicator& communicator = facts.group != nullptr ? *facts.group : whole;
   const auto number = [&](int rank) {
-    return int32_t(facts.group != nullptr ? facts.group->members()[size_t(rank)] : rank);
+    return facts.group != nullptr ? facts.group->members()[size_t(rank)] : rank;
   };
-  ByteWriter writer;
-  const std::vector<int> cores = base::affinity_cores();
-  writer.put(int32_t(base::usable_cores())).put(uint32_t(cores.size()));
-  for (const int core : cores) writer.put(int32_t(core));
-  writer.put(double(base::known_wakeup_ns()) * 1e-3);
   const base::Processors& processors = base::host_processors();
-  writer.put_string(format("{}{}{}", processors.model.name.substr(0, kMostWord / 2),
-                           processors.model.name.empty() ? "" : ", ",
-                           counted_cores(processors.cores)));
-  writer.put_string(base::own_host_name().substr(0, kMostWord));
-  const auto links = communicator.links();
-  double init_s = communicator.init_times().total;
-  if (facts.group != nullptr) init_s += whole.init_times().total;
-  writer.put(init_s).put(number(communicator.windows().team().front()));
-  writer.put(uint32_t(links.size()));
-  for (const auto& link : links)
-    writer.put(int32_t(link.channel))
-        .put(number(link.from))
-        .put(number(link.to))
-        .put_string(link.via)
-        .put_string(link.nic)
-        .put_string(std::string_view(link.why).substr(0, kMostWhy))
-        .put(link.relay < 0 ? int32_t(-1) : number(link.relay));
+  RankSays said;
+  said.usable_cores = base::usable_cores();
+  said.cores = base::affinity_cores();
+  said.wakeup_us = double(base::known_wakeup_ns()) * 1e-3;
+  said.machine = format("{}{}{}", processors.model.name.substr(0, kMostWord / 2),
+                        processors.model.name.empty() ? "" : ", ", counted_cores(processors.cores));
+  said.own_name = base::own_host_name().substr(0, kMostWord);
+  said.init_seconds = communicator.init_times().total;
+  if (facts.group != nullptr) said.init_seconds += whole.init_times().total;
+  said.team = number(communicator.windows().team().front());
+  for (const auto& link : communicator.links())
+    said.links.push_back({link.channel, number(link.from), number(link.to),
+                          link.relay < 0 ? -1 : number(link.relay), link.via, link.nic,
+                          link.why.substr(0, kMostWhy)});
   if (const auto device = communicator.device()) {
     const transport::DeviceFacts& gpu = device->facts();
-    writer.put_string(gpu.name).put_string(gpu.bus_id).put(communicator.device_bytes());
-    writer.put_string(facts.clocks.substr(0, kMostWord));
+    said.gpu = {gpu.name, gpu.bus_id, communicator.device_bytes(),
+                facts.clocks.substr(0, kMostWord)};
   }
-  return writer.take();
+  return said;
 }
 
 using Links = std::map<std::tuple<int, int, int>, LinkLine>;  // both ends tell of a link
@@ -69,14 +97,10 @@ struct HostCores {
   int quota = INT_MAX;  // of a cgroup that gives less than the affinity allows
   std::vector<std::vector<int>> of_rank;
 
-  void read_rank(ByteReader& reader) {
-    std::vector<int>& mine = of_rank.emplace_back();
-    const auto usable = reader.get<int32_t>();
-    const auto count = reader.get<uint32_t>();
-    if (count > kMostCores) reader.fail();
-    for (uint32_t i = 0; i < count && reader.ok(); ++i) mine.push_back(reader.get<int32_t>());
-    allowed.insert(mine.begin(), mine.end());
-    if (usable < int(count)) quota = std::min(quota, usable);
+  void add(const RankSays& said) {
+    of_rank.push_back(said.cores);
+    allowed.insert(said.cores.begin(), said.cores.end());
+    if (said.usable_cores < int(said.cores.size())) quota = std::min(quota, said.usable_cores);
   }
   void describe(HostLine& line) const {
     for (const auto& mine : of_rank) {
@@ -87,49 +111,18 @@ struct HostCores {
   int count() const { return std::max(1, std::min(int(allowed.size()), quota)); }
 };
 
-struct RankSays {
-  GpuLine gpu;
-  std::string machine, own_name;
-  double wakeup_us = 0;
-  double init_seconds = 0;
-  int team = 0;  // the lowest rank of those that map each other's windows
-};
-Result<RankSays> read_rank(int rank, const Bytes& blob, bool on_gpu, HostCores& cores,
-                           Links& links) {
-  ByteReader reader(blob);
-  RankSays said;
-  cores.read_rank(reader);
-  said.wakeup_us = reader.get<double>();
-  said.machine = reader.get_string(kMostWord);
-  said.own_name = reader.get_string(kMostWord);
-  said.init_seconds = reader.get<double>();
-  said.team = reader.get<int32_t>();
-  const auto count = reader.get<uint32_t>();
-  for (uint32_t i = 0; i < count && reader.ok(); ++i) {
-    const auto channel = reader.get<int32_t>(), from = reader.get<int32_t>(),
-               to = reader.get<int32_t>();
-    LinkLine line{channel, from, to, reader.get_string(kMostWord)};
-    const std::string nic = reader.get_string(kMostWord);
-    line.why = reader.get_string(kMostWhy);
-    line.relay = reader.get<int32_t>();
-    // The network is what its two ends say, the relay and the target.
-    if (line.relay >= 0 && rank != from) line.via += "/PXN";
-    LinkLine& known = links.try_emplace({channel, from, to}, line).first->second;
-    if (line.relay >= 0 && rank != from) known.via = line.via;
-    (rank == to ? known.to_nic : known.from_nic) = nic;
-    // The two ends may have their own reasons.
-    if (known.why != line.why && !line.why.empty())
-      known.why += (known.why.empty() ? "" : "; the other end: ") + line.why;
-  }
-  if (on_gpu) {
-    said.gpu.name = reader.get_string(kMostWord);
-    said.gpu.bus_id = reader.get_string(kMostWord);
-    said.gpu.held_bytes = reader.get<uint64_t>();
-    said.gpu.note = reader.get_string(kMostWord);
-  }
-  if (!reader.ok() || !reader.at_end())
-    return Error{ErrorCode::defect, "what a rank says of itself is cut short"};
-  return said;
+void add_link(int rank, const LinkSaid& said, Links& links) {
+  LinkLine line{said.channel, said.from, said.to, said.via};
+  line.why = said.why;
+  line.relay = said.relay;
+  // The network is what its two ends say, the relay and the target.
+  if (line.relay >= 0 && rank != line.from) line.via += "/PXN";
+  LinkLine& known = links.try_emplace({line.channel, line.from, line.to}, line).first->second;
+  if (line.relay >= 0 && rank != line.from) known.via = line.via;
+  (rank == line.to ? known.to_nic : known.from_nic) = said.nic;
+  // The two ends may have their own reasons.
+  if (known.why != line.why && !line.why.empty())
+    known.why += (known.why.empty() ? "" : "; the other end: ") + line.why;
 }
 
 // Oddity of a host's GPUs, or "4 ranks share 2 cores" of the first host that is crowded.
@@ -156,7 +149,7 @@ std::string note_of(const BenchHeader& header, const std::vector<HostCores>& cor
 Result<BenchHeader> gather_header(const RankSettings& settings, const HeaderFacts& facts,
                                   runtime::Communicator& communicator, Deadline deadline) {
   COLL_ASSIGN(const std::vector<Bytes> all,
-              communicator.gather_blobs(mine(communicator, facts), deadline));
+              communicator.gather_blobs(encoded(mine(communicator, facts)), deadline));
   BenchHeader header;
   if (communicator.rank() != 0) return header;
   const bool on_gpus = communicator.device() != nullptr;
@@ -179,7 +172,9 @@ Result<BenchHeader> gather_header(const RankSettings& settings, const HeaderFact
       header.hosts.emplace_back().host = runtime::host_of(peer);
       cores.emplace_back();
     }
-    COLL_ASSIGN(RankSays said, read_rank(int(rank), all[rank], on_gpus, cores[at->second], links));
+    COLL_ASSIGN(RankSays said, decoded<RankSays>(all[rank]));
+    cores[at->second].add(said);
+    for (const LinkSaid& link : said.links) add_link(int(rank), link, links);
     header.init_seconds = std::max(header.init_seconds, said.init_seconds);
     HostLine& line = header.hosts[at->second];
     if (const Host host = runtime::host_of(peer); line.host != host && header.note.empty())
