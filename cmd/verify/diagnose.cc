@@ -18,20 +18,26 @@ constexpr size_t kTracedSamples = 6;  // of each rank
 constexpr size_t kMaxShareBytes = size_t(32) << 20;
 
 struct RankReport {
+  static constexpr const char* kRecord = "findings of a rank";
   CheckResult check;
-  TagFindings tags;
+  TagFindings tags = {};
+  Bytes schedule = {};  // of ScheduleTrace
 };
-
-void put_check(ByteWriter& writer, const CheckResult& c) {
-  writer.put(c.bad_outputs).put(c.first_output).put(c.last_output).put(c.still_poisoned);
-  writer.put(c.bad_inputs).put(c.first_input).put(c.guard_bytes);
-}
-CheckResult get_check(ByteReader& reader) {
-  CheckResult c;
-  for (uint64_t* field : {&c.bad_outputs, &c.first_output, &c.last_output, &c.still_poisoned,
-                          &c.bad_inputs, &c.first_input, &c.guard_bytes})
-    *field = reader.get<uint64_t>();
-  return c;
+void fields(Record& io, RankReport& report) {
+  CheckResult& c = report.check;
+  for (uint64_t* const number : {&c.bad_outputs, &c.first_output, &c.last_output, &c.still_poisoned,
+                                 &c.bad_inputs, &c.first_input, &c.guard_bytes})
+    io.field("number", *number);
+  io.field("bad", report.tags.bad);
+  const auto sample = [&](TagSample& each) {
+    io.field("element", each.element);
+    io.field("foreign_rank", each.foreign_rank);
+    io.field("foreign_element", each.foreign_element);
+    const auto state = [&](TagState& one) { io.number("state", one, kTagStates); };
+    io.list("states", each.states, state, kMaxTaggedRanks);
+  };
+  io.list("samples", report.tags.samples, sample, kMaxTagSamples);
+  io.field("schedule", report.schedule, kMaxShareBytes);
 }
 
 // Verdict of all states of a sample together, and the ranks that it is about.
@@ -318,7 +324,7 @@ std::vector<DataFault> faults_of(const DiagnosisCase& wrong, const ScheduleTrace
 }  // namespace
 
 Result<std::vector<DataFault>> diagnose(const DiagnosisCase& wrong) {
-  RankReport mine{wrong.check, {}};
+  RankReport mine{wrong.check};
   if (wrong.place.nranks <= kMaxTaggedRanks) {
     COLL_ASSIGN(mine.tags, run_tags({wrong.communicator, wrong.stream, wrong.key, wrong.place,
                                      wrong.buffers}));
@@ -328,27 +334,20 @@ Result<std::vector<DataFault>> diagnose(const DiagnosisCase& wrong) {
     COLL_ASSIGN(runtime::Plan plan, wrong.communicator.plan_for(operations));
     plans.push_back(std::move(plan));
   }
-  ByteWriter writer;
-  put_check(writer, mine.check);
-  mine.tags.put(writer);
-  writer.put_bytes(ScheduleTrace::describe(plans,
-                                           wrong.buffers.input->data() + wrong.buffers.input_at,
-                                           wrong.buffers.output->data() + wrong.buffers.output_at));
+  mine.schedule =
+      ScheduleTrace::describe(plans, wrong.buffers.input->data() + wrong.buffers.input_at,
+                              wrong.buffers.output->data() + wrong.buffers.output_at);
   COLL_ASSIGN(const std::vector<Bytes> all,
-              wrong.communicator.gather_blobs(writer.bytes(), wrong.deadline));
+              wrong.communicator.gather_blobs(encoded(mine), wrong.deadline));
   if (wrong.place.rank != 0) return std::vector<DataFault>{};
   std::vector<RankReport> reports;
   std::vector<Bytes> shares;
   for (const Bytes& blob : all) {
-    ByteReader reader(blob);
-    RankReport report;
-    report.check = get_check(reader);
-    report.tags = TagFindings::get(reader, wrong.place.nranks);
-    const ByteView share = reader.get_bytes(kMaxShareBytes);
-    if (!reader.ok() || !reader.at_end())
-      return Error{ErrorCode::defect, "a rank's findings have the wrong length"};
+    COLL_ASSIGN(RankReport report, decoded<RankReport>(blob));
+    for (TagSample& sample : report.tags.samples)
+      sample.states.resize(std::min(sample.states.size(), size_t(wrong.place.nranks)));
+    shares.push_back(std::move(report.schedule));
     reports.push_back(std::move(report));
-    shares.emplace_back(share.begin(), share.end());
   }
   ScheduleTrace trace;
   const bool traced = trace.load(shares, kernels::element_size(wrong.key.type));

@@ -1,7 +1,6 @@
 #include "cmd/verify/schedule_trace.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "kernels/record/schedule.h"
 
@@ -15,6 +14,7 @@ namespace {
 constexpr size_t kMaxEvents = 200'000;  // of one rank; 10 MB to send around
 
 constexpr int kOperationsOfPlan = 64;
+constexpr size_t kMostParts = 16;
 
 // The number of a plan's operation, alike on all ranks: of the ways that messages go a rank has
 // only those that its own need.
@@ -27,66 +27,56 @@ bool covers(uint64_t begin, uint64_t bytes, uint64_t address) {
   return address >= begin && address - begin < bytes;
 }
 
-void put_event(ByteWriter& writer, const kernels::Event& event) {
-  writer.put(event.verb).put(event.from).put(event.to).put(event.n).put(event.at);
-  for (int32_t peer : event.recv) writer.put(peer);
-  for (int32_t peer : event.send) writer.put(peer);
-}
-kernels::Event get_event(ByteReader& reader) {
-  kernels::Event event;
-  event.verb = Verb(std::min(reader.get<uint8_t>(), uint8_t(kernels::kVerbCount - 1)));
-  event.from = reader.get<uint64_t>();
-  event.to = reader.get<uint64_t>();
-  event.n = reader.get<uint64_t>();
-  event.at = reader.get<uint64_t>();
-  for (int32_t& peer : event.recv) peer = reader.get<int32_t>();
-  for (int32_t& peer : event.send) peer = reader.get<int32_t>();
-  return event;
+// In bytes alone.
+void event_fields(Record& io, kernels::Event& event) {
+  io.number("verb", event.verb, kernels::kVerbCount);
+  for (uint64_t* const number : {&event.from, &event.to, &event.n, &event.at})
+    io.field("number", *number);
+  for (int32_t& peer : event.recv) io.field("recv", peer);
+  for (int32_t& peer : event.send) io.field("send", peer);
 }
 
 }  // namespace
 
-Bytes ScheduleTrace::describe(std::span<const runtime::Plan> plans, const void* input,
-                              const void* output) {
-  ByteWriter writer;
-  size_t events = 0, lanes = 0;
-  std::vector<std::pair<int, const runtime::PlannedOp*>> ops;  // with their numbers
-  for (size_t p = 0; p < plans.size(); ++p)
-    for (size_t o = 0; o < plans[p].ops.size(); ++o)
-      ops.emplace_back(int(p) * kOperationsOfPlan + number_in_plan(plans[p].ops[o], o),
-                       &plans[p].ops[o]);
-  for (const auto& [number, op] : ops) lanes += op->works.size();
-  writer.put(uint64_t(reinterpret_cast<uintptr_t>(input)))
-      .put(uint64_t(reinterpret_cast<uintptr_t>(output)))
-      .put(uint32_t(lanes));
-  for (const auto& [number, op] : ops) {
-    for (const kernels::Work& work : op->works) {
-      const auto schedule = kernels::record(work);
-      if (!schedule) return {};
-      writer.put(uint32_t(number)).put(uint32_t(work.channel));
-      writer.put(kernels::element_size(work.type)).put(uint32_t(schedule->parts.size()));
-      for (const auto& part : schedule->parts) {
-        events += part.size();
-        if (events > kMaxEvents) return {};
-        writer.put(uint32_t(part.size()));
-        for (const kernels::Event& event : part) put_event(writer, event);
-      }
-    }
-  }
-  return writer.take();
+void ScheduleTrace::fields(Record& io, Share& share) {
+  io.field("input", share.input);
+  io.field("output", share.output);
+  const auto part = [&](std::vector<kernels::Event>& events) {
+    io.list(
+        "events", events, [&](kernels::Event& event) { event_fields(io, event); }, kMaxEvents);
+  };
+  io.list("lanes", share.lanes, [&](std::pair<LaneKey, Lane>& each) {
+    auto& [key, lane] = each;
+    io.field("operation", key.first);
+    io.field("channel", key.second);
+    io.field("element_bytes", lane.element_bytes, 1, 8);
+    io.list("parts", lane.parts, part, kMostParts);
+  });
 }
 
-bool ScheduleTrace::read_lane(ByteReader& reader, Lane& lane) {
-  lane.element_bytes = reader.get<uint32_t>();
-  const auto parts = reader.get<uint32_t>();
-  if (!reader.ok() || lane.element_bytes == 0 || lane.element_bytes > 8 || parts > 16) return false;
-  for (uint32_t p = 0; p < parts; ++p) {
-    const auto events = reader.get<uint32_t>();
-    if (events > kMaxEvents) return false;
-    auto& part = lane.parts.emplace_back();
-    for (uint32_t e = 0; e < events && reader.ok(); ++e) part.push_back(get_event(reader));
-  }
-  return reader.ok();
+Bytes ScheduleTrace::describe(std::span<const runtime::Plan> plans, const void* input,
+                              const void* output) {
+  size_t events = 0;
+  Share share{uint64_t(reinterpret_cast<uintptr_t>(input)),
+              uint64_t(reinterpret_cast<uintptr_t>(output)),
+              {}};
+  for (size_t p = 0; p < plans.size(); ++p)
+    for (size_t o = 0; o < plans[p].ops.size(); ++o) {
+      const runtime::PlannedOp& op = plans[p].ops[o];
+      const int number = int(p) * kOperationsOfPlan + number_in_plan(op, o);
+      for (const kernels::Work& work : op.works) {
+        auto schedule = kernels::record(work);
+        if (!schedule) return {};
+        for (const auto& part : schedule->parts) events += part.size();
+        if (events > kMaxEvents) return {};
+        share.lanes.push_back({{number, int(work.channel)},
+                               {kernels::element_size(work.type), std::move(schedule->parts)}});
+      }
+    }
+  ByteWriter writer;
+  Record io(writer);
+  fields(io, share);
+  return writer.take();
 }
 
 // Messages between two ranks keep their order: the k-th sent is the k-th received. A fifo is used
@@ -110,20 +100,15 @@ bool ScheduleTrace::load(const std::vector<Bytes>& shares, uint32_t element_byte
   ranks_.clear();
   for (const Bytes& share : shares) {
     if (share.empty()) return false;
-    ByteReader reader(share);
-    RankSchedule schedule;
-    schedule.input = reader.get<uint64_t>();
-    schedule.output = reader.get<uint64_t>();
-    const auto lanes = reader.get<uint32_t>();
-    for (uint32_t l = 0; l < lanes && reader.ok(); ++l) {
-      const auto op = reader.get<uint32_t>(), channel = reader.get<uint32_t>();
-      Lane lane;
-      if (!read_lane(reader, lane)) return false;
+    Record io(share);
+    Share told;
+    fields(io, told);
+    if (!io.status() || !io.rest().empty()) return false;
+    RankSchedule& schedule = ranks_.emplace_back(RankSchedule{told.input, told.output, {}});
+    for (auto& [key, lane] : told.lanes) {
       number_messages(lane);
-      schedule.lanes.emplace(LaneKey{int(op), int(channel)}, std::move(lane));
+      schedule.lanes.emplace(key, std::move(lane));
     }
-    if (!reader.ok() || !reader.at_end()) return false;
-    ranks_.push_back(std::move(schedule));
   }
   return true;
 }

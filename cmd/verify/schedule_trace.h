@@ -9,8 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/bytes.h"
-#include "base/result.h"
+#include "base/record.h"
 #include "kernels/record/event.h"
 #include "runtime/plan/plan.h"
 
@@ -68,16 +67,21 @@ class ScheduleTrace {
   };
   struct Lane {  // one rank's work of one operation on one channel
     uint32_t element_bytes = 1;
-    std::vector<std::vector<kernels::Event>> parts;
-    std::map<int, std::vector<Place>> sends;  // by peer, in order
+    std::vector<std::vector<kernels::Event>> parts = {};
+    std::map<int, std::vector<Place>> sends = {};  // by peer, in order
     // Which message from its peer an event takes: (part, event, which peer of it) -> number.
-    std::map<std::tuple<int, uint32_t, int>, uint32_t> message;
+    std::map<std::tuple<int, uint32_t, int>, uint32_t> message = {};
   };
   using LaneKey = std::pair<int, int>;  // operation, those of a later plan behind; channel
   struct RankSchedule {
     uint64_t input = 0, output = 0;  // addresses
     std::map<LaneKey, Lane> lanes;
   };
+  struct Share {  // as it travels
+    uint64_t input = 0, output = 0;
+    std::vector<std::pair<LaneKey, Lane>> lanes;
+  };
+  static void fields(Record& io, Share& share);
 
   // Ranks that an event takes data from, and from where: the event that sent or staged it, and how
   // far into that event's chunk. False when there is none.
@@ -91,7 +95,6 @@ class ScheduleTrace {
                    Source& source) const;
   bool find_stager(int rank, const LaneKey& key, const Place& place, int peer, uint64_t delta,
                    Source& source) const;
-  static bool read_lane(ByteReader& reader, Lane& lane);
   static void number_messages(Lane& lane);
   bool find_writer(const RankSchedule& schedule, uint64_t address, LaneKey& lane,
                    Place& place) const;

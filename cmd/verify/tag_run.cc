@@ -206,31 +206,6 @@ TagSample judge_sum(const TagRun& run, const Passes& passes, const Found& found)
 
 }  // namespace
 
-void TagFindings::put(ByteWriter& writer) const {
-  writer.put(bad).put(uint32_t(samples.size()));
-  for (const TagSample& sample : samples) {
-    writer.put(sample.element).put(int32_t(sample.foreign_rank)).put(sample.foreign_element);
-    writer.put_bytes(
-        {reinterpret_cast<const uint8_t*>(sample.states.data()), sample.states.size()});
-  }
-}
-
-TagFindings TagFindings::get(ByteReader& reader, int nranks) {
-  TagFindings findings;
-  findings.bad = reader.get<uint64_t>();
-  const auto count = reader.get<uint32_t>();
-  for (uint32_t i = 0; i < count && i < kMaxTagSamples && reader.ok(); ++i) {
-    TagSample sample;
-    sample.element = reader.get<uint64_t>();
-    sample.foreign_rank = reader.get<int32_t>();
-    sample.foreign_element = reader.get<uint64_t>();
-    for (uint8_t state : reader.get_bytes(size_t(nranks)))
-      sample.states.push_back(TagState(std::min(state, uint8_t(TagState::unwritten))));
-    findings.samples.push_back(std::move(sample));
-  }
-  return findings;
-}
-
 Result<TagFindings> run_tags(const TagRun& run) {
   COLL_CHECK(run.place.nranks <= kMaxTaggedRanks);
   const Passes passes(run);

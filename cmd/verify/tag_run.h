@@ -11,13 +11,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/bytes.h"
 #include "cmd/verify/row.h"
 #include "runtime/communicator/communicator.h"
 
 namespace collctl::cmd {
 
 enum class TagState : uint8_t { right, missing, doubled, foreign, damaged, unwritten };
+inline constexpr int kTagStates = 6;
 
 struct TagSample {  // one wrong element of an output
   uint64_t element = 0;
@@ -28,8 +28,6 @@ struct TagSample {  // one wrong element of an output
 struct TagFindings {               // of one rank
   uint64_t bad = 0;                // wrong elements of the pass that had most
   std::vector<TagSample> samples;  // the first kMaxTagSamples found
-  void put(ByteWriter& writer) const;
-  static TagFindings get(ByteReader& reader, int nranks);
 };
 inline constexpr size_t kMaxTagSamples = 64;
 inline constexpr int kMaxTaggedRanks = 256;  // above it a run would need too many passes
