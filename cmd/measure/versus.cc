@@ -97,16 +97,13 @@ bool NcclVersus::leads_process() const {
 
 // All ranks learn the first failure of any.
 Status NcclVersus::agree(Status mine, const std::string& what) {
-  ByteWriter writer;
-  writer.put(int32_t(mine ? 0 : int(mine.error().code)));
-  writer.put_string(mine ? "" : mine.error().message.substr(0, 1000));
-  COLL_ASSIGN(const std::vector<Bytes> all, communicator_.gather_blobs(writer.bytes(), patience()));
+  COLL_ASSIGN(const std::vector<Bytes> all,
+              communicator_.gather_blobs(mine ? Bytes() : encode_error(mine.error()), patience()));
   if (!mine) return std::move(mine.error()).within(what);
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    ByteReader reader(all[rank]);
-    const auto code = reader.get<int32_t>();
-    const std::string message = reader.get_string(1000);
-    if (code != 0) return Error(ErrorCode(code), format("rank {}: {}", rank, message)).within(what);
+    if (all[rank].empty()) continue;
+    const Error error = decode_error(all[rank]);
+    return Error(error.code, format("rank {}: {}", rank, error.message)).within(what);
   }
   return {};
 }
