@@ -205,14 +205,17 @@ std::string json_of(const T& record) {
   return out.end_object().take();
 }
 
-// And back. Errors: usage, with the name of the field.
+// And back. Errors: usage, with the name of the field, and before it what was `reading` if that is
+// said ("reading the options of rails").
 template <class T>
-Result<T> record_of(const std::string& text) {
-  COLL_ASSIGN(Record io, Record::read(text));
+Result<T> record_of(const std::string& text, const char* reading = nullptr) {
+  auto io = Record::read(text);
   T record{};
-  fields(io, record);
-  COLL_TRY(io.status());
-  return record;
+  if (io) fields(*io, record);
+  Status status = io ? io->status() : Status(std::move(io.error()));
+  if (status) return record;
+  if (reading == nullptr) return std::move(status.error());
+  return std::move(status.error()).within(reading);
 }
 
 // A record as bytes, and back with nothing behind it. Errors: lost, naming what it should have

@@ -101,13 +101,12 @@ class LauncherWatch {
  private:
   // An id or a halt passed on before belongs to the communicator that broke.
   Status take_roster(const std::string& text) {
-    auto roster = record_of<Roster>(text);
-    if (!roster) return std::move(roster.error()).within("roster from the launcher");
+    COLL_ASSIGN(Roster roster, record_of<Roster>(text, "roster from the launcher"));
     clear_abort();
     const std::lock_guard lock(mutex_);
     id_.clear();
     halted_.reset();
-    roster_ = std::move(*roster);
+    roster_ = std::move(roster);
     changed_.notify_all();
     return {};
   }

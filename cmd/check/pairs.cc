@@ -37,7 +37,7 @@ Result<RailsReport> measure_rails(const CheckRun& run, const std::vector<Host>& 
                                   RailsSpec spec) {
   const bool of_hosts = spec.memory == runtime::MemoryChoice::host;
   if (run.line.has("net")) spec.net = run.line.text("net");
-  TaskSpec task{.task = &kRailsTask, .options = spec.to_json()};
+  TaskSpec task{.task = &kRailsTask, .options = json_of(spec)};
   task.settings.device_request = DeviceRequest::cpu;
   LaunchOptions launch = run.launch_of(hosts);
   launch.per_host = 1;

@@ -18,7 +18,7 @@
 
 namespace collctl::cmd {
 
-static void fields(Record& io, GpuTestSpec& spec) {
+void fields(Record& io, GpuTestSpec& spec) {
   io.field("seconds", spec.seconds, 0, 60);
   io.field("bytes", spec.bytes, uint64_t{64} << 10, uint64_t{1} << 40);
 }
@@ -49,7 +49,8 @@ void name_paths(GpuReport& report) {
 }
 
 Result<std::string> gpu_record(const TaskContext& context) {
-  COLL_ASSIGN(const GpuTestSpec spec, GpuTestSpec::from_json(context.spec.options));
+  COLL_ASSIGN(const GpuTestSpec spec,
+              record_of<GpuTestSpec>(context.spec.options, "reading the options of gpu-test"));
   const auto* given = context.spec.settings.launcher;
   GpuReport report{.host = base::this_host()};
   if (!base::nvidia_gpus_here().empty()) {
@@ -90,16 +91,6 @@ void add_gpu_options(std::vector<Option>& t, uint32_t own) {
 
 }  // namespace
 
-std::string GpuTestSpec::to_json() const {
-  return json_of(*this);
-}
-
-Result<GpuTestSpec> GpuTestSpec::from_json(const std::string& text) {
-  auto spec = record_of<GpuTestSpec>(text);
-  if (!spec) return std::move(spec.error()).within("reading the options of gpu-test");
-  return spec;
-}
-
 Result<GpuReport> measure_gpus(const GpuTestSpec& spec, const kernels::cuda::Launcher& launcher) {
   GpuReport report{.host = base::this_host()};
   const auto users = base::gpu_users();  // before this process is one
@@ -118,7 +109,7 @@ const RankTask kGpuTask{
 Result<int> gpu_command(const ParsedLine& given, Console& console) {
   GpuTestSpec spec;
   COLL_TRY(fill(given, spec));
-  return one_rank_command(given, console, kGpuTask, spec.to_json(),
+  return one_rank_command(given, console, kGpuTask, json_of(spec),
                           [](const std::string& record) -> Result<Document> {
                             COLL_ASSIGN(const GpuReport report, read_gpu_report(record));
                             return gpu_document(report, gpu_json(report));

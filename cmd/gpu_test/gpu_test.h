@@ -33,10 +33,8 @@ inline constexpr size_t kMostGpus = 64;
 struct GpuTestSpec {
   double seconds = 0.008;               // that each figure is measured, at least two copies
   uint64_t bytes = uint64_t{64} << 20;  // of a copy; less where memory is short
-
-  std::string to_json() const;
-  static Result<GpuTestSpec> from_json(const std::string& text);
 };
+void fields(Record& io, GpuTestSpec& spec);
 
 enum class PairFigure : uint8_t { write, read, kernel_write, kernel_read, both, latency };
 inline constexpr size_t kPairFigures = 6;

@@ -69,11 +69,9 @@ struct BenchSpec : TimedSettings, SizeRange {
   uint64_t soak_seed = 1;
   int soak_operations = 1000;
   bool expects = true;  // its rows have an expected time; not so those of old reports
-
-  // Its own fields alone: the settings travel beside them.
-  std::string to_json() const;
-  static Result<BenchSpec> from_json(const std::string& text);
 };
+// Its own fields alone: the settings travel beside them.
+void fields(Record& io, BenchSpec& spec);
 // The spec when it is known where the ranks compute. An error when it asks CPU ranks for what only
 // GPUs can: usage where the line wants CPU ranks, else unavailable.
 Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus, const std::string& reason = "");

@@ -318,9 +318,7 @@ Status BenchSink::record(const std::string& json) {
 }
 
 Result<BenchHeader> read_header(const std::string& text) {
-  auto header = record_of<BenchHeader>(text);
-  if (!header) return std::move(header.error()).within("reading a bench record");
-  return header;
+  return record_of<BenchHeader>(text, "reading a bench record");
 }
 
 }  // namespace collctl::cmd

@@ -287,7 +287,7 @@ Status check_groups(const BenchSpec& spec, const Groups& groups) {
   return {};
 }
 
-static void fields(Record& io, BenchSpec& spec) {
+void fields(Record& io, BenchSpec& spec) {
   op_field(io, "collective", spec.collective);
   option_fields(io, spec);
   io.field("max_bytes_given", spec.max_bytes_given);
@@ -296,16 +296,6 @@ static void fields(Record& io, BenchSpec& spec) {
   io.field("versus_as_is", spec.versus_as_is);
   io.field("versus_watched", spec.versus_watched);
   io.field("soak", spec.soak);
-}
-
-std::string BenchSpec::to_json() const {
-  return json_of(*this);
-}
-
-Result<BenchSpec> BenchSpec::from_json(const std::string& text) {
-  auto spec = record_of<BenchSpec>(text);
-  if (!spec) return std::move(spec.error()).within("reading the bench specification");
-  return spec;
 }
 
 }  // namespace collctl::cmd

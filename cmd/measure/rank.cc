@@ -41,9 +41,8 @@ runtime::CommOptions bench_options(const BenchSpec& spec, TaskSink& sink) {
   options.count_waits = spec.stragglers || spec.trace;
   // Only where no launcher of ours has given all ranks theirs.
   if (sink.every_rank())
-    options.task =
-        task_text(spec.soak ? "soak" : name_of(spec.collective), spec.to_json(), kAlike) +
-        alike_lines<BenchSpec>(spec.to_json());
+    options.task = task_text(spec.soak ? "soak" : name_of(spec.collective), json_of(spec), kAlike) +
+                   alike_lines<BenchSpec>(json_of(spec));
   return options;
 }
 
@@ -178,7 +177,7 @@ Result<std::string> settle_measurement(const TaskSpec& asked, const TaskPlace& p
   COLL_ASSIGN(const BenchSpec spec, bench_of(asked));
   if (place.ranks > 0 && !spec.soak) COLL_TRY(check_ranks_and_roots(spec, place.ranks));
   COLL_ASSIGN(const BenchSpec known, settled(spec, place.on_gpus, place.why));
-  return known.to_json();
+  return json_of(known);
 }
 
 }  // namespace
@@ -187,13 +186,14 @@ const RankTask kMeasureTask{
     .name = "measure", .run = run_measurement, .settle = settle_measurement};
 
 Result<BenchSpec> bench_of(const TaskSpec& task) {
-  COLL_ASSIGN(BenchSpec spec, BenchSpec::from_json(task.options));
+  COLL_ASSIGN(BenchSpec spec,
+              record_of<BenchSpec>(task.options, "reading the bench specification"));
   static_cast<RankSettings&>(spec) = task.settings;
   return spec;
 }
 
 TaskSpec task_of(const BenchSpec& spec) {
-  return {.task = &kMeasureTask, .settings = spec, .options = spec.to_json()};
+  return {.task = &kMeasureTask, .settings = spec, .options = json_of(spec)};
 }
 
 runtime::CommOptions comm_options(const RankSettings& settings, TaskSink& sink) {

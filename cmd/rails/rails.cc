@@ -77,7 +77,7 @@ Result<TaskSpec> rails_task(const ParsedLine& line) {
                                           kMostRailsMessage >> 20));
   spec.below = line.number("below", 0);
   COLL_TRY(settle_sizes(line, spec));
-  TaskSpec task{.task = &kRailsTask, .options = spec.to_json()};
+  TaskSpec task{.task = &kRailsTask, .options = json_of(spec)};
   task.settings.device_request = DeviceRequest::cpu;
   return task;
 }

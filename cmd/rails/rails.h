@@ -35,10 +35,8 @@ struct RailsSpec {
   uint64_t min_bytes = 0, max_bytes = 0;  // of the curve of each measurement with GPU memory
   std::vector<uint64_t> sizes() const;    // steps of 8; 0 to 0: none
   double large_s = 0;  // for one large size of each as well, of all together; 0: none
-
-  std::string to_json() const;
-  static Result<RailsSpec> from_json(const std::string& text);
 };
+void fields(Record& io, RailsSpec& spec);
 
 struct RailsGid {
   int index = 0;

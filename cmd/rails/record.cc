@@ -162,9 +162,7 @@ void write_rails(JsonWriter& json, const RailsReport& report) {
 }
 
 Result<RailsReport> read_rails(const std::string& text) {
-  auto report = record_of<RailsReport>(text);
-  if (!report) return std::move(report.error()).within("reading the report of rails");
-  return report;
+  return record_of<RailsReport>(text, "reading the report of rails");
 }
 
 namespace {
@@ -178,7 +176,8 @@ constexpr double kAgainSeconds = 0.1;  // a path that is measured again: 0.02 s 
 
 Status run_rails(const TaskContext& context) {
   const auto& [task, id, rank, size, sink, continued, relay] = context;
-  COLL_ASSIGN(const RailsSpec spec, RailsSpec::from_json(task.options));
+  COLL_ASSIGN(const RailsSpec spec,
+              record_of<RailsSpec>(task.options, "reading the options of rails"));
   sink.phase(rank, "connect");
   runtime::Rails::Options options;
   options.id = id;
@@ -223,7 +222,7 @@ Status run_rails(const TaskContext& context) {
 const RankTask kRailsTask{
     .name = "rails", .run = run_rails, .command = rails_row, .add_options = add_rails_options};
 
-static void fields(Record& io, RailsSpec& spec) {
+void fields(Record& io, RailsSpec& spec) {
   io.field("message_bytes", spec.message_bytes, 1, kMostRailsMessage);
   io.field("seconds", spec.seconds, 0, 3600);
   io.field("timeout_s", spec.timeout_s, 0, 3600);
@@ -245,16 +244,6 @@ std::vector<uint64_t> RailsSpec::sizes() const {
     list.push_back(size);
   list.push_back(max_bytes);
   return list;
-}
-
-std::string RailsSpec::to_json() const {
-  return json_of(*this);
-}
-
-Result<RailsSpec> RailsSpec::from_json(const std::string& text) {
-  auto spec = record_of<RailsSpec>(text);
-  if (!spec) return std::move(spec.error()).within("reading the options of rails");
-  return spec;
 }
 
 }  // namespace collctl::cmd

@@ -54,7 +54,7 @@ class WindowReporter : public TaskSink {
       COLL_ASSIGN(header_, read_header(json));
       return {};
     }
-    COLL_ASSIGN(report_, WindowReport::from_json(json));
+    COLL_ASSIGN(report_, record_of<WindowReport>(json, "reading a window-test record"));
     return {};
   }
 
@@ -116,7 +116,7 @@ Result<TaskSpec> window_test_task(const ParsedLine& line) {
   WindowTestSpec spec;
   spec.device_request = interpret_device(line);
   COLL_TRY(fill(line, spec));
-  return TaskSpec{.task = &kWindowTestTask, .settings = spec, .options = spec.to_json()};
+  return TaskSpec{.task = &kWindowTestTask, .settings = spec, .options = json_of(spec)};
 }
 
 void add_window_test_options(std::vector<Option>& t, uint32_t own) {

@@ -175,34 +175,14 @@ static void time_fields(Record& io, WindowReport& report) {
   io.field("collectives", report.ratios);
 }
 
-static void fields(Record& io, WindowReport& report) {
+void fields(Record& io, WindowReport& report) {
   io.field("checks", report.checks);
   time_fields(io, report);
   io.field("culprits", report.culprits);
 }
 
-std::string WindowReport::to_json() const {
-  return json_of(*this);
-}
-
-Result<WindowReport> WindowReport::from_json(const std::string& text) {
-  auto report = record_of<WindowReport>(text);
-  if (!report) return std::move(report.error()).within("reading a window-test record");
-  return report;
-}
-
-static void fields(Record& io, WindowTestSpec& spec) {
+void fields(Record& io, WindowTestSpec& spec) {
   option_fields(io, spec);
-}
-
-std::string WindowTestSpec::to_json() const {
-  return json_of(*this);
-}
-
-Result<WindowTestSpec> WindowTestSpec::from_json(const std::string& text) {
-  auto spec = record_of<WindowTestSpec>(text);
-  if (!spec) return std::move(spec.error()).within("reading the options of window-test");
-  return spec;
 }
 
 Verdict judge(const WindowReport& report, const std::vector<HostEnd>& hosts,
@@ -270,7 +250,7 @@ std::string window_json(const WindowReport& report, const Verdict& verdict) {
 }
 
 Result<WindowReport> read_window_report(const std::string& json) {
-  COLL_ASSIGN(WindowReport report, WindowReport::from_json(json));
+  COLL_ASSIGN(WindowReport report, record_of<WindowReport>(json, "reading a window-test record"));
   COLL_ASSIGN(Record io, Record::read(json));
   BenchHeader& header = report.header;
   io.field("version", header.version);

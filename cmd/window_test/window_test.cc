@@ -23,7 +23,8 @@ uint64_t window_test_stride(int ranks) {
 }
 
 Status run_window_test(const TaskContext& context) {
-  COLL_ASSIGN(WindowTestSpec spec, WindowTestSpec::from_json(context.spec.options));
+  COLL_ASSIGN(WindowTestSpec spec, record_of<WindowTestSpec>(context.spec.options,
+                                                             "reading the options of window-test"));
   static_cast<RankSettings&>(spec) = context.spec.settings;
   context.sink.phase(context.rank, "connect");
   runtime::CommOptions options = comm_options(spec, context.sink);
@@ -214,7 +215,7 @@ Status WindowTest::stage(const char* name, Stage what) {
   }
   report_.checks.push_back(merged_check(name, all, report_.culprits));
   // Now, so that what was found is known when a later stage is the job's end.
-  return rank() == 0 || sink_.every_rank() ? sink_.record(report_.to_json()) : Status();
+  return rank() == 0 || sink_.every_rank() ? sink_.record(json_of(report_)) : Status();
 }
 
 Result<bool> WindowTest::over_budget() {

@@ -53,11 +53,9 @@ inline constexpr double kWindowTestSeconds = 300;
 struct WindowTestSpec : TimedSettings {
   using Bases = OptionsOf<TimedSettings>;
   double budget_s = kWindowTestSeconds;  // no stage and no pair begins later
-
-  // Its own fields alone: the settings travel beside them.
-  std::string to_json() const;
-  static Result<WindowTestSpec> from_json(const std::string& text);
 };
+// Its own fields alone: the settings travel beside them.
+void fields(Record& io, WindowTestSpec& spec);
 // The row of the table of tasks.
 extern const RankTask kWindowTestTask;
 
@@ -83,10 +81,8 @@ struct WindowReport {
   uint64_t pairs_left_out = 0;  // of a job of many ranks
   std::vector<WindowRatio> ratios;
   std::vector<Culprit> culprits;
-
-  std::string to_json() const;
-  static Result<WindowReport> from_json(const std::string& text);
 };
+void fields(Record& io, WindowReport& report);
 // `error`: that ended the job. Hosts that took no part count, too.
 Verdict judge(const WindowReport& report, const std::vector<HostEnd>& hosts,
               std::optional<Error> error);

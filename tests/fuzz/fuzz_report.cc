@@ -48,13 +48,13 @@ void record(const std::string& text) {
   fuzz::must(second.record(first.text).ok() && second.text == first.text);
 }
 
-template <class Record>
+template <class T>
 void options(const std::string& text) {
-  const auto read = Record::from_json(text);
+  const auto read = record_of<T>(text);
   if (!read) return;
-  const std::string sent = read->to_json();
-  const auto again = Record::from_json(sent);
-  fuzz::must(again.ok() && again->to_json() == sent);
+  const std::string sent = json_of(*read);
+  const auto again = record_of<T>(sent);
+  fuzz::must(again.ok() && json_of(*again) == sent);
 }
 
 void rails(const std::string& text) {

@@ -109,8 +109,8 @@ TEST_CASE("a task is settled where its ranks compute", "[bench_rank]") {
 
 TEST_CASE("options of tasks survive, and are refused when they are not what they should be",
           "[bench_rank]") {
-  const auto rails = RailsSpec::from_json(
-      RailsSpec{.message_bytes = 4096, .seconds = 0.5, .timeout_s = 2, .net = "ib"}.to_json());
+  const auto rails = record_of<RailsSpec>(
+      json_of(RailsSpec{.message_bytes = 4096, .seconds = 0.5, .timeout_s = 2, .net = "ib"}));
   REQUIRE(rails);
   CHECK(rails->message_bytes == 4096);
   CHECK(rails->net == "ib");
@@ -118,14 +118,14 @@ TEST_CASE("options of tasks survive, and are refused when they are not what they
   spec.iterations = 7;
   spec.budget_s = 9;
   spec.transport = "net";
-  const auto windows = WindowTestSpec::from_json(spec.to_json());
+  const auto windows = record_of<WindowTestSpec>(json_of(spec));
   REQUIRE(windows);
   CHECK(windows->iterations == 7);
   CHECK(windows->budget_s == 9);
   CHECK(windows->transport == "net");
   for (const char* text : {"", "{}", "[]", "{\"message_bytes\":0}", "{\"iterations\":0}"}) {
-    CHECK_FALSE(RailsSpec::from_json(text));
-    CHECK_FALSE(WindowTestSpec::from_json(text));
+    CHECK_FALSE(record_of<RailsSpec>(text));
+    CHECK_FALSE(record_of<WindowTestSpec>(text));
   }
 }
 
@@ -158,9 +158,9 @@ TEST_CASE("bench rank: joined ranks with different command lines are told apart"
     return run_task_ranks(specs, sinks);
   };
   const TaskSpec measure = task_of(small_bench(Collective::all_reduce));
-  const TaskSpec rails{.task = &kRailsTask, .settings = {}, .options = RailsSpec{}.to_json()};
+  const TaskSpec rails{.task = &kRailsTask, .settings = {}, .options = json_of(RailsSpec{})};
   const TaskSpec windows{
-      .task = &kWindowTestTask, .settings = {}, .options = WindowTestSpec{}.to_json()};
+      .task = &kWindowTestTask, .settings = {}, .options = json_of(WindowTestSpec{})};
   all_say(with_task(2, rails, measure),
           "rank 2 was started with another collective (\"rails\", not \"allreduce\") than rank 0");
   all_say(with_task(1, windows, measure),
@@ -169,7 +169,7 @@ TEST_CASE("bench rank: joined ranks with different command lines are told apart"
   all_say(with_task(0, rails, measure),
           "rank 1 was started with another collective (\"allreduce\", not \"rails\") than rank 0");
   TaskSpec larger = rails;
-  larger.options = RailsSpec{.message_bytes = 77, .net = ""}.to_json();
+  larger.options = json_of(RailsSpec{.message_bytes = 77, .net = ""});
   all_say(with_task(1, larger, rails),
           format("rank 1 was started with another --message (77, not {}) than rank 0",
                  RailsSpec{}.message_bytes));
@@ -305,7 +305,7 @@ TEST_CASE("bench timing: halves that disagree are unsteady", "[bench]") {
 
 TEST_CASE("rails waits for other ranks no longer than is left of the start", "[bench_rank]") {
   std::vector<RecordSink> alone(1);
-  TaskSpec rails{.task = &kRailsTask, .settings = {}, .options = RailsSpec{}.to_json()};
+  TaskSpec rails{.task = &kRailsTask, .settings = {}, .options = json_of(RailsSpec{})};
   rails.settings.start_timeout_s = 40;
   rails.settings.start_left_s = 1;
   const int64_t began_ns = now_ns();

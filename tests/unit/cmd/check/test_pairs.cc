@@ -99,8 +99,8 @@ TEST_CASE("gpu-net has the sizes that were asked for, and a large one at the ful
   CHECK(spec().sizes() == std::vector{kGiB});
   const RailsSpec hosts = rails_spec(options, runtime::MemoryChoice::host);
   CHECK(hosts.sizes().empty());
-  const auto back = RailsSpec::from_json(
-      rails_spec({.level = CheckLevel::full}, runtime::MemoryChoice::gpu).to_json());
+  RailsSpec full = rails_spec({.level = CheckLevel::full}, runtime::MemoryChoice::gpu);
+  const auto back = base::record_of<RailsSpec>(base::json_of(full));
   REQUIRE(back);
   CHECK(back->large_s == 60);
 }

@@ -196,8 +196,8 @@ TEST_CASE("a report of gpu-test survives as JSON, and is refused when it is none
   text.replace(at, 8, "\"from\":2");
   CHECK_FALSE(read_gpu_report(text));
   CHECK_FALSE(read_gpu_report("{}"));
-  CHECK_FALSE(GpuTestSpec::from_json("{\"seconds\":-1,\"bytes\":65536}"));
-  CHECK(GpuTestSpec::from_json(GpuTestSpec{.seconds = 2}.to_json())->seconds == 2);
+  CHECK_FALSE(record_of<GpuTestSpec>("{\"seconds\":-1,\"bytes\":65536}"));
+  CHECK(record_of<GpuTestSpec>(json_of(GpuTestSpec{.seconds = 2}))->seconds == 2);
 }
 
 }  // namespace gpu_test_tests

@@ -271,13 +271,13 @@ TEST_CASE("a bench in groups of GPU ranks", "[split][gpu]") {
 TEST_CASE("a spec with groups, and its rows, mean the same when read again", "[split]") {
   for (const char* text : {"2", "mod:2", "and:0x3", "or:0x3", "host", "numa", ""}) {
     BenchSpec spec = in_groups(Collective::all_reduce, text);
-    auto again = BenchSpec::from_json(spec.to_json());
+    auto again = record_of<BenchSpec>(json_of(spec));
     REQUIRE(again);
     CHECK(again->split.text() == text);
   }
-  std::string broken = in_groups(Collective::all_reduce, "mod:2").to_json();
+  std::string broken = json_of(in_groups(Collective::all_reduce, "mod:2"));
   broken.replace(broken.find("mod:2"), 5, "mod:x");
-  CHECK(!BenchSpec::from_json(broken));
+  CHECK(!record_of<BenchSpec>(broken));
   BenchRow row;
   row.group = 2;
   row.group_ranks = 3;

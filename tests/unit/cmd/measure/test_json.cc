@@ -53,9 +53,9 @@ TEST_CASE("bench json: a specification survives", "[bench]") {
   spec.transport = "net";
   spec.check = false;
   spec.sync_each = true;
-  const auto back = BenchSpec::from_json(spec.to_json());
+  const auto back = record_of<BenchSpec>(json_of(spec));
   REQUIRE(back.ok());
-  CHECK(back->to_json() == spec.to_json());
+  CHECK(json_of(*back) == json_of(spec));
   CHECK(back->max_bytes == ~uint64_t(0));
   CHECK(back->types == spec.types);
   CHECK(back->in_place == InPlace::in_place);
@@ -198,17 +198,17 @@ TEST_CASE("bench json: no figure is left out on the way", "[bench]") {
 
 TEST_CASE("bench json: malformed text is an error that names the field", "[bench]") {
   Recorder sink;
-  const std::string good = BenchSpec().to_json();
-  REQUIRE(BenchSpec::from_json(good).ok());
+  const std::string good = json_of(BenchSpec());
+  REQUIRE(record_of<BenchSpec>(good).ok());
   for (const std::string& text :
        {std::string(), std::string("{"), std::string("[]"), std::string("3"), good + "x",
         good.substr(0, good.size() / 2), std::string(100000, '['), std::string("{\"a\":\xff}"),
         "{\"a\":" + std::string(50, '[') + std::string(50, ']') + "}"}) {
-    CHECK_FALSE(BenchSpec::from_json(text).ok());
+    CHECK_FALSE(record_of<BenchSpec>(text).ok());
     CHECK_FALSE(sink.record(text).ok());
   }
   auto message = [&](const std::string& text) {
-    const auto spec = BenchSpec::from_json(text);
+    const auto spec = record_of<BenchSpec>(text);
     return spec ? std::string("accepted") : spec.error().chain();
   };
   CHECK(message(with(good, "\"allreduce\"", "\"allreduced\"")).find("'collective'") !=

@@ -62,7 +62,7 @@ TEST_CASE("beside MPI: on CPU ranks only, and NCCL on GPUs only", "[mpi]") {
   REQUIRE_FALSE(settled(spec, true));
   CHECK(settled(spec, true).error().code == ErrorCode::unavailable);
   CHECK(settled(spec, true).error().message == "--vs mpi is for CPU ranks, these are on GPUs");
-  const auto read = BenchSpec::from_json(spec.to_json());
+  const auto read = record_of<BenchSpec>(json_of(spec));
   REQUIRE(read);
   CHECK(read->rival == Rival::mpi);
   spec.rival = Rival::nccl;

@@ -223,7 +223,7 @@ TEST_CASE("what ranks say of GPUs and of NCCL arrives at the launcher", "[report
   spec.soak_operations = 99;
   const auto back = bench_of(task_of(spec));
   REQUIRE(back);
-  CHECK(back->to_json() == spec.to_json());
+  CHECK(json_of(*back) == json_of(spec));
   CHECK(back->device == 3);
   CHECK(back->window);
   CHECK(back->soak_seed == 999'999'999'999'999);

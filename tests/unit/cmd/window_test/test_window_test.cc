@@ -38,7 +38,7 @@ Outcome run_window_test(int size, const std::string& transport, bool on_gpus = f
   std::vector<TaskSpec> tasks;
   for (int rank = 0; rank < size; ++rank) {
     spec.device = on_gpus ? rank : -1;
-    tasks.push_back({.task = &kWindowTestTask, .settings = spec, .options = spec.to_json()});
+    tasks.push_back({.task = &kWindowTestTask, .settings = spec, .options = json_of(spec)});
   }
   for (const Error& error : run_task_ranks(tasks, sinks)) outcome.errors.push_back(error.chain());
   for (int rank = 1; rank < size; ++rank) CHECK(sinks[size_t(rank)].records.empty());
@@ -46,7 +46,7 @@ Outcome run_window_test(int size, const std::string& transport, bool on_gpus = f
   const auto header = read_header(sinks[0].records[0]);
   REQUIRE(header);
   for (size_t i = 1; i < sinks[0].records.size(); ++i) {
-    auto report = WindowReport::from_json(sinks[0].records[i]);
+    auto report = record_of<WindowReport>(sinks[0].records[i]);
     REQUIRE(report);
     // After every stage what was found so far.
     CHECK(report->checks.size() == outcome.reports.size() + 1);
@@ -250,7 +250,7 @@ TEST_CASE("a report travels as JSON and is shown", "[window-test]") {
                            .unit = "comparisons",
                            .message = "rank 1: wrong"});
   report.culprits.push_back({SubjectKind::link, "rank 1 -> rank 0", 1, "y failed"});
-  auto back = WindowReport::from_json(report.to_json());
+  auto back = record_of<WindowReport>(json_of(report));
   REQUIRE(back);
   back->header = report.header;
   const Verdict verdict = judge(*back, {}, {});
@@ -343,7 +343,7 @@ TEST_CASE("garbage is no report", "[window-test]") {
         R"("measured":null,"expected":null,"unit":null,"odd":false,"message":null,"remedy":null,)"
         R"("kind":"job"}],)"
         R"("pairs":[],"pairs_left_out":0,"collectives":[],"culprits":[]})"})
-    CHECK_FALSE(WindowReport::from_json(text));
+    CHECK_FALSE(record_of<WindowReport>(text));
 }
 
 TEST_CASE("heat map: every cell, the bad ones are dark", "[window-test]") {
