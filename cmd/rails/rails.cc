@@ -182,25 +182,26 @@ Command rails_row(uint32_t own) {
 void add_rails_options(std::vector<Option>& t, uint32_t own) {
   using namespace kinds;
   const Adder add{t, Group::measure, own};
-  add("message", size("1M", 1024), to<&RailsSpec::message_bytes>,
+  add("message", size("1M", 1024), alike<&RailsSpec::message_bytes>,
       "size of the messages that are timed (rails)",
       "At most 64M. Small messages show a path's latency, not its bandwidth.");
-  add("seconds", seconds("S", 0, 60, "0.02"), to<&RailsSpec::seconds>,
+  add("seconds", seconds("S", 0, 60, "0.02"), alike<&RailsSpec::seconds>,
       "how long each path streams, at least 8 messages (rails)");
-  add("pair-timeout", seconds("S", 0.1, 600, "3"), to<&RailsSpec::timeout_s>,
+  add("pair-timeout", seconds("S", 0.1, 600, "3"), alike<&RailsSpec::timeout_s>,
       "how long to wait for a path that hangs, seconds (rails)");
-  add("memory", one_of("MEMORY", {"host", "gpu", "both", "auto"}, "auto"), to<&RailsSpec::memory>,
+  add("memory", one_of("MEMORY", {"host", "gpu", "both", "auto"}, "auto"),
+      alike<&RailsSpec::memory>,
       "memory that is sent from and to: host, gpu, both; auto: both where a host has GPUs (rails)",
       "gpu: each GPU over the NICs near it, beside host memory of another host over the same two "
       "NICs, one way, the other and both at once, and 8 bytes to and fro; and GPU k to GPU k. By "
       "GPUDirect where driver, NIC and path allow that, else through pinned host memory, as jobs "
       "do. A host without a GPU is not tested then (code 8).");
-  add("all-nics", flag(), to<&RailsSpec::every_nic>,
+  add("all-nics", flag(), alike<&RailsSpec::every_nic>,
       "each GPU over all NICs of its host, far ones as well (rails)");
-  add("b,min-bytes", size("8", 1), to<&RailsSpec::min_bytes>,
+  add("b,min-bytes", size("8", 1), alike<&RailsSpec::min_bytes>,
       "smallest size of a curve for each GPU and NIC, in steps of 8 (rails)",
       "A size above --message goes in messages of that.");
-  add("e,max-bytes", size("1G", 1), to<&RailsSpec::max_bytes>, "largest size of it (rails)",
+  add("e,max-bytes", size("1G", 1), alike<&RailsSpec::max_bytes>, "largest size of it (rails)",
       "At most 1G. A size that would take more than ten seconds is not tested.");
   add.in(own | kCheck)("below", number("F", "%", 0, 1, "0.7"),
                        "below F times what its peers have is slow (rails, check)",

@@ -4,6 +4,7 @@
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/record.h"
+#include "cmd/cli/bind.h"
 #include "cmd/measure/running.h"
 #include "cmd/rails/memory_judge.h"
 #include "cmd/rails/rails.h"
@@ -167,11 +168,6 @@ Result<RailsReport> read_rails(const std::string& text) {
 
 namespace {
 
-constexpr TaskField kAlikeRails[] = {{"message_bytes", "--message"},  {"seconds", "--seconds"},
-                                     {"timeout_s", "--pair-timeout"}, {"memory", "--memory"},
-                                     {"every_nic", "--all-nics"},     {"min_bytes", "--min-bytes"},
-                                     {"max_bytes", "--max-bytes"}};
-
 constexpr double kAgainSeconds = 0.1;  // a path that is measured again: 0.02 s flips
 
 Status run_rails(const TaskContext& context) {
@@ -189,7 +185,8 @@ Status run_rails(const TaskContext& context) {
   options.op_timeout_s = task.settings.op_timeout_s;
   options.cancel = start_cancel();
   options.checks_in = [&sink = context.sink] { sink.checks_in(); };
-  if (sink.every_rank()) options.task = task_text("rails", task.options, kAlikeRails);
+  if (sink.every_rank())
+    options.task = task_text("rails", task.options, {}) + alike_lines<RailsSpec>(task.options);
   options.message_bytes = uint32_t(spec.message_bytes);
   options.seconds = spec.seconds;
   options.timeout_s = spec.timeout_s;
@@ -223,17 +220,14 @@ const RankTask kRailsTask{
     .name = "rails", .run = run_rails, .command = rails_row, .add_options = add_rails_options};
 
 void fields(Record& io, RailsSpec& spec) {
-  io.field("message_bytes", spec.message_bytes, 1, kMostRailsMessage);
-  io.field("seconds", spec.seconds, 0, 3600);
-  io.field("timeout_s", spec.timeout_s, 0, 3600);
+  option_fields(io, spec);
   io.field("net", spec.net);
   io.field("sparse_from", spec.sparse_from, 0);
   io.field("below", spec.below, 0, 1);
-  io.name("memory", spec.memory, runtime::kMemoryChoices, runtime::memory_choice_word);
-  io.field("every_nic", spec.every_nic);
-  io.field("min_bytes", spec.min_bytes, 0, kMostCurveBytes);
-  io.field("max_bytes", spec.max_bytes, 0, kMostCurveBytes);
   io.field("large_s", spec.large_s, 0, 3600);
+  if (spec.message_bytes > kMostRailsMessage) io.fail("message", "at most 64M");
+  if (std::max(spec.min_bytes, spec.max_bytes) > kMostCurveBytes)
+    io.fail("max_bytes", "at most 1G");
 }
 
 std::vector<uint64_t> RailsSpec::sizes() const {

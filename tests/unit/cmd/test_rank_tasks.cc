@@ -123,7 +123,7 @@ TEST_CASE("options of tasks survive, and are refused when they are not what they
   CHECK(windows->iterations == 7);
   CHECK(windows->budget_s == 9);
   CHECK(windows->transport == "net");
-  for (const char* text : {"", "{}", "[]", "{\"message_bytes\":0}", "{\"iterations\":0}"}) {
+  for (const char* text : {"", "{}", "[]", "{\"message\":0}", "{\"iterations\":0}"}) {
     CHECK_FALSE(record_of<RailsSpec>(text));
     CHECK_FALSE(record_of<WindowTestSpec>(text));
   }
@@ -169,9 +169,9 @@ TEST_CASE("bench rank: joined ranks with different command lines are told apart"
   all_say(with_task(0, rails, measure),
           "rank 1 was started with another collective (\"allreduce\", not \"rails\") than rank 0");
   TaskSpec larger = rails;
-  larger.options = json_of(RailsSpec{.message_bytes = 77, .net = ""});
+  larger.options = json_of(RailsSpec{.message_bytes = 2048, .net = ""});
   all_say(with_task(1, larger, rails),
-          format("rank 1 was started with another --message (77, not {}) than rank 0",
+          format("rank 1 was started with another --message (2048, not {}) than rank 0",
                  RailsSpec{}.message_bytes));
   // These options are a rank's own.
   CHECK(outcome(1, [](BenchSpec& spec) { spec.verbosity = 0, spec.op_timeout_s = 99; }).empty());
