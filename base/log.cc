@@ -11,6 +11,7 @@
 #include "base/host_facts.h"
 #include "base/own_file.h"
 #include "base/printable.h"
+#include "base/split.h"
 
 namespace collctl::base {
 namespace {
@@ -35,11 +36,7 @@ Result<uint32_t> parse_subsystems(const KnobValue& value) {
   const bool exclude = !text.empty() && text[0] == '^';
   if (exclude) text.erase(0, 1);
   uint32_t mask = 0;
-  size_t at = 0;
-  while (at <= text.size()) {
-    const size_t comma = std::min(text.find(',', at), text.size());
-    const std::string name = text.substr(at, comma - at);
-    at = comma + 1;
+  for (const std::string_view name : split(text, ',')) {
     if (name.empty()) continue;
     bool known = name == "ALL";
     if (known) mask = ~0u;

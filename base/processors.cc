@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/format.h"
+#include "base/split.h"
 
 namespace collctl::base {
 namespace {
@@ -36,15 +37,12 @@ uint64_t cache_size(const std::string& text) {
 
 // The value behind "name<blanks>:" in lines of that form; the first one counts.
 std::string field_of(const std::string& text, const std::string& name) {
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string line = text.substr(at, end - at);
-    at = end + 1;
+  for (const std::string_view line : lines_of(text)) {
     const size_t colon = line.find(':');
-    if (colon == std::string::npos || line.compare(0, name.size(), name) != 0) continue;
+    if (colon == line.npos || !line.starts_with(name)) continue;
     if (line.find_first_not_of(" \t", name.size()) != colon) continue;
     const size_t from = line.find_first_not_of(" \t", colon + 1);
-    return from == std::string::npos ? "" : line.substr(from, 128);
+    return std::string(from == line.npos ? "" : line.substr(from, 128));
   }
   return {};
 }

@@ -9,6 +9,7 @@
 
 #include "base/env.h"
 #include "base/format.h"
+#include "base/split.h"
 #include "base/whole_file.h"
 
 namespace collctl::base {
@@ -83,10 +84,8 @@ SiteText parse_site_text(const std::string& text) {
   SiteText said;
   std::set<std::string> seen;
   size_t number = 0;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string line = text.substr(at, end - at);
-    at = end + 1;
+  for (const std::string_view each : lines_of(text)) {
+    std::string line(each);
     ++number;
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (line.empty() || line[0] == '#') continue;

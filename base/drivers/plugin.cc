@@ -9,6 +9,7 @@
 #include "base/drivers/library.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "base/split.h"
 
 namespace collctl::base::drivers {
 
@@ -121,12 +122,9 @@ FoundPlugin look_for_plugin(PluginKind kind, const std::string& wanted) {
     return found;
   }
   std::string tried;
-  for (size_t at = 0; at <= wanted.size();) {
-    const size_t end = std::min(wanted.find(',', at), wanted.size());
-    const std::string name = wanted.substr(at, end - at);
-    at = end + 1;
+  for (const std::string_view name : split(wanted, ',')) {
     if (name.empty()) continue;
-    FoundPlugin found = open_plugin(kind, plugin_file(prefix, name));
+    FoundPlugin found = open_plugin(kind, plugin_file(prefix, std::string(name)));
     if (found.version != 0) return found;
     tried += (tried.empty() ? "" : "; ") + found.missing;
   }

@@ -9,6 +9,7 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/shell.h"
+#include "base/split.h"
 #include "cmd/cli/option_rows.h"
 
 namespace collctl::cmd {
@@ -254,15 +255,13 @@ void take_types(ParsedLine& line) {
   if (dtype == nullptr || types == line.given.end()) return;
   for (std::string& list : types->second) {
     std::string known;
-    for (size_t at = 0; at <= list.size();) {
-      const size_t comma = std::min(list.find(',', at), list.size());
-      std::string word = list.substr(at, comma - at);
+    for (const std::string_view each : base::split(list, ',')) {
+      std::string word(each);
       for (const auto& [words, ours] : dtype->synonyms)
         if (has_word(words, small_letters(word))) word = ours;
-      known += (at == 0 ? "" : ",") + word;
-      at = comma + 1;
+      known += "," + word;
     }
-    list = known;
+    list = known.substr(1);
   }
 }
 

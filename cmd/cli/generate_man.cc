@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/env.h"
 #include "base/format.h"
+#include "base/split.h"
 #include "base/whole_file.h"
 #include "cmd/cli/help.h"
 
@@ -120,12 +121,11 @@ std::string command_page(const Command& command) {
   std::string text = heading(name);
   text += std::string(".SH NAME\n") + roff_escaped(name) + " \\- " + roff_escaped(command.summary) +
           "\n.SH SYNOPSIS\n";
-  const std::string arguments = command.arguments;
-  for (size_t at = 0; at <= arguments.size();) {
-    const size_t end = std::min(arguments.find('\n', at), arguments.size());
-    text += (at == 0 ? "" : ".br\n") + bold(format("collctl {}", command.name)) + " " +
-            roff_escaped(arguments.substr(at, end - at)) + "\n";
-    at = end + 1;
+  const char* head = "";
+  for (const std::string_view arguments : base::split(command.arguments, '\n')) {
+    text += head + bold(format("collctl {}", command.name)) + " " +
+            roff_escaped(std::string(arguments)) + "\n";
+    head = ".br\n";
   }
   text += std::string(".SH DESCRIPTION\n") + roff_escaped(command.description) + "\n";
   text += option_sections(command);

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/format.h"
+#include "base/split.h"
 #include "cmd/cli/help.h"
 #include "cmd/text/sizes.h"
 #include "cmd/text/table.h"
@@ -126,13 +127,10 @@ std::string option_list(const Command& command, bool full, size_t width, int onl
 
 std::string usage_lines(const Command& command, size_t width) {
   std::string text;
-  const std::string arguments = command.arguments;
-  for (size_t at = 0; at <= arguments.size();) {
-    const size_t end = std::min(arguments.find('\n', at), arguments.size());
-    const std::string line = format("collctl {} {}", command.name, arguments.substr(at, end - at));
+  for (const std::string_view arguments : base::split(command.arguments, '\n')) {
+    const std::string line = format("collctl {} {}", command.name, arguments);
     const std::string head = text.empty() ? "Usage: " : "       ";
     text += head + wrapped_text(line, head.size(), width).substr(head.size());
-    at = end + 1;
   }
   return text;
 }

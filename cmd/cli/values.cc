@@ -10,6 +10,7 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/record.h"
+#include "base/split.h"
 #include "cmd/cli/foreign_options.h"
 #include "cmd/cli/parse.h"
 #include "cmd/text/sizes.h"
@@ -118,17 +119,13 @@ std::optional<double> number_of(const Option& option, const std::string& value) 
 
 std::vector<std::string> expand_choices(const Option& option, const std::string& value) {
   std::vector<std::string> parts;
-  size_t from = 0;
-  while (from <= value.size()) {
-    const size_t comma = std::min(value.find(',', from), value.size());
-    const std::string part = value.substr(from, comma - from);
+  for (const std::string_view part : base::split(value, ',')) {
     if (part == "all") {
       parts.assign(option.allowed.begin(), option.allowed.end());
       parts.erase(std::remove(parts.begin(), parts.end(), "all"), parts.end());
       return parts;
     }
-    if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
-    from = comma + 1;
+    if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.emplace_back(part);
   }
   return parts;
 }

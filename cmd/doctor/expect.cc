@@ -8,6 +8,7 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/printable.h"
+#include "base/split.h"
 #include "base/whole_file.h"
 
 namespace collctl::cmd {
@@ -168,12 +169,9 @@ Result<Expectation> parse_expect(const std::string& file, const std::string& tex
   Expectation found{.file = base::printable(file)};
   std::string model;
   size_t number = 0;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string line = text.substr(at, end - at);
-    at = end + 1;
+  for (const std::string_view whole : base::lines_of(text)) {
+    const std::string line(whole.substr(0, whole.find('#')));
     ++number;
-    line = line.substr(0, line.find('#'));
     for (size_t place = 0;;) {
       place = std::min(line.find_first_not_of(" \t\r", place), line.size());
       if (place == line.size()) break;

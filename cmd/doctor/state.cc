@@ -7,6 +7,7 @@
 
 #include "base/format.h"
 #include "base/printable.h"
+#include "base/split.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/doctor/state_rules.h"
 #include "cmd/judge/counter_state.h"
@@ -31,12 +32,8 @@ class StateJudge {
       if (device.kind == CounterOf::host) continue;
       if (device.kind == CounterOf::gpu) way_.insert(device.device);
       if (const std::string* bus = device.find("bus")) way_.insert(*bus);
-      const std::string* bridges = device.find("bridges");
-      for (size_t from = 0; bridges != nullptr && from < bridges->size();) {
-        const size_t end = std::min(bridges->find(' ', from), bridges->size());
-        way_.insert(bridges->substr(from, end - from));
-        from = end + 1;
-      }
+      if (const std::string* bridges = device.find("bridges"))
+        for (const std::string_view bridge : base::split(*bridges, ' ')) way_.emplace(bridge);
     }
   }
 

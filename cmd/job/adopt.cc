@@ -6,6 +6,7 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "base/split.h"
 #include "cmd/job/loop.h"
 #include "launcher/adopt/pmi1.h"
 #include "launcher/adopt/pmix.h"
@@ -31,14 +32,10 @@ Status ask_engine(LaunchOptions& options, Adopted& adopted) {
 }
 
 bool on_path(const std::string& program) {
-  std::string path = base::environment("PATH").value_or("");
-  for (size_t at = 0; at <= path.size();) {
-    const size_t end = std::min(path.find(':', at), path.size());
-    if (end > at && ::access((path.substr(at, end - at) + "/" + program).c_str(), X_OK) == 0)
-      return true;
-    at = end + 1;
-  }
-  return false;
+  const std::string path = base::environment("PATH").value_or("");
+  return std::ranges::any_of(base::split(path, ':'), [&](std::string_view folder) {
+    return !folder.empty() && ::access(format("{}/{}", folder, program).c_str(), X_OK) == 0;
+  });
 }
 
 }  // namespace

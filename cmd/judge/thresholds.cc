@@ -8,6 +8,7 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/printable.h"
+#include "base/split.h"
 #include "cmd/judge/timings.h"
 #include "cmd/text/sizes.h"
 #include "cmd/verify/buffer_shape.h"
@@ -157,10 +158,7 @@ const char* name_of(Statistic statistic) {
 Result<Thresholds> parse_thresholds(const std::string& file, const std::string& text) {
   Thresholds found{.file = base::printable(file)};
   size_t number = 0;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string_view line = std::string_view(text).substr(at, end - at);
-    at = end + 1;
+  for (std::string_view line : base::lines_of(text)) {
     ++number;
     line = line.substr(0, line.find('#'));
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ' || line.back() == '\t'))

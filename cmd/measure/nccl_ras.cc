@@ -8,6 +8,7 @@
 
 #include "base/format.h"
 #include "base/socket.h"
+#include "base/split.h"
 #include "cmd/measure/nccl_log.h"
 
 namespace collctl::cmd {
@@ -71,13 +72,8 @@ bool take_process(std::string_view line, bool dead, RasStatus& status) {
 // A row of the table of groups: "    0         1         4         8        32        32   RUNNING
 //  MISMATCH"
 bool take_group(std::string_view line, RasStatus& status) {
-  std::vector<std::string_view> words;
-  for (size_t at = line.find_first_not_of(' '); at < line.size();
-       at = line.find_first_not_of(' ', at)) {
-    const size_t end = std::min(line.find(' ', at), line.size());
-    words.push_back(line.substr(at, end - at));
-    at = end;
-  }
+  auto words = base::split(line, ' ');
+  std::erase(words, "");
   uint64_t group = 0, communicators = 0, ranks = 0;
   if (words.size() != 8 || !is_number(words[0], group) || !is_number(words[1], communicators) ||
       !is_number(words[5], ranks) || communicators > kMostRasEntries || ranks > kMostRasEntries)
@@ -306,10 +302,7 @@ Result<RasStatus> read_ras_text(const std::string& text) {
   enum class Section : uint8_t { none, errors, warnings } section = Section::none;
   bool dead = false, table = false;
   std::string heading;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line(text.data() + at, end - at);
-    at = end + 1;
+  for (const std::string_view line : base::lines_of(text)) {
     if (line.starts_with("NCCL version ")) {
       status.version = ras_text(between(line, "NCCL version ", " "));
     } else if (line.starts_with("Communicators...")) {

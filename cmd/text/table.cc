@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "base/split.h"
 
 namespace collctl::cmd {
 namespace {
@@ -139,10 +140,8 @@ std::string comment_lines(const std::string& text, size_t width) {
   constexpr size_t kUsualWidth = 80, kLeast = 30;
   if (width >= kUsualWidth) return text;
   std::string fitted;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string line = text.substr(at, end - at);
-    at = end + 1;
+  for (const std::string_view each : base::lines_of(text)) {
+    const std::string line(each);
     if (line.size() <= width || line[0] != '#') {
       fitted += line + "\n";
       continue;

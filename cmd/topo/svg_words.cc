@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "base/split.h"
 #include "cmd/text/sizes.h"
 #include "cmd/topo/svg_plane.h"
 
@@ -13,12 +14,8 @@ using namespace topology;
 // Cut between words, so that each line fits; words that are too long are shortened.
 void add_wrapped(std::vector<Words>& to, const std::string& text, double width, Words form) {
   std::string line;
-  for (size_t at = 0; at < text.size();) {
-    size_t end = text.find(' ', at);
-    if (end == std::string::npos) end = text.size();
-    const std::string word = text.substr(at, end - at);
-    at = end + 1;
-    const std::string longer = line.empty() ? word : line + " " + word;
+  for (const std::string_view each : base::split(text, ' ')) {
+    const std::string word(each), longer = line.empty() ? word : line + " " + word;
     if (!line.empty() && text_width(longer, form.size, form.bold || form.fault) > width) {
       form.text = fitted_text(line, width, form.size, form.bold || form.fault);
       to.push_back(form);
