@@ -25,42 +25,20 @@ namespace {
 constexpr size_t kMostHanded = 4096;
 constexpr const char* kRunsAlone = "without --vs collctl runs alone";
 
-std::optional<MpiType> mpi_type(DataType type) {
-  switch (type) {
-    case DataType::int8:
-      return MpiType::int8;
-    case DataType::uint8:
-      return MpiType::uint8;
-    case DataType::int32:
-      return MpiType::int32;
-    case DataType::uint32:
-      return MpiType::uint32;
-    case DataType::int64:
-      return MpiType::int64;
-    case DataType::uint64:
-      return MpiType::uint64;
-    case DataType::float32:
-      return MpiType::float32;
-    case DataType::float64:
-      return MpiType::float64;
-    default:
-      return std::nullopt;
-  }
-}
-
-std::optional<MpiOp> mpi_op(RedOp op) {
-  switch (op) {
-    case RedOp::sum:
-      return MpiOp::sum;
-    case RedOp::prod:
-      return MpiOp::prod;
-    case RedOp::min:
-      return MpiOp::min;
-    case RedOp::max:
-      return MpiOp::max;
-    case RedOp::avg:
-      break;
-  }
+constexpr std::pair<DataType, MpiType> kTypesInMpi[] = {
+    {DataType::int8, MpiType::int8},       {DataType::uint8, MpiType::uint8},
+    {DataType::int32, MpiType::int32},     {DataType::uint32, MpiType::uint32},
+    {DataType::int64, MpiType::int64},     {DataType::uint64, MpiType::uint64},
+    {DataType::float32, MpiType::float32}, {DataType::float64, MpiType::float64}};
+constexpr std::pair<RedOp, MpiOp> kOpsInMpi[] = {{RedOp::sum, MpiOp::sum},
+                                                 {RedOp::prod, MpiOp::prod},
+                                                 {RedOp::min, MpiOp::min},
+                                                 {RedOp::max, MpiOp::max}};
+// None: MPI has no such thing.
+template <class Ours, class Theirs, size_t N>
+std::optional<Theirs> in_mpi(const std::pair<Ours, Theirs> (&table)[N], Ours ours) {
+  for (const auto& [mine, theirs] : table)
+    if (mine == ours) return theirs;
   return std::nullopt;
 }
 
@@ -189,8 +167,8 @@ class Calls {
     }
   }
   // mpi_lacks() has refused rows without them.
-  Handle element() const { return type(*mpi_type(key_.type)); }
-  Handle reduction() const { return table_.ops[int(*mpi_op(key_.op))]; }
+  Handle element() const { return type(*in_mpi(kTypesInMpi, key_.type)); }
+  Handle reduction() const { return table_.ops[int(*in_mpi(kOpsInMpi, key_.op))]; }
 
   const MpiTable<Handle>& table_;
   // Not the buffers, which it may outlive: their memory alone.
@@ -405,9 +383,9 @@ MpiWorld* MpiWorld::running() {
 }
 
 std::string mpi_lacks(const RowKey& key, int nranks) {
-  if (has_op(key.collective) && !mpi_type(key.type))
+  if (has_op(key.collective) && !in_mpi(kTypesInMpi, key.type))
     return format("it has no {}", kernels::name_of(key.type));
-  if (has_op(key.collective) && !mpi_op(key.op))
+  if (has_op(key.collective) && !in_mpi(kOpsInMpi, key.op))
     return format("it has no {}", kernels::name_of(key.op));
   return most_counted(key, nranks) > INT_MAX ? "its counts are of 32 bits" : "";
 }
