@@ -47,33 +47,32 @@ std::string memory_text(const HostFacts& facts) {
   return format("{:.3g} GiB", std::round(gib / step) * step);
 }
 
-std::string gpu_text(const HostFacts& facts) {
-  std::map<std::string, int> models;
-  for (const auto& gpu : facts.nvidia.gpus) ++models[gpu];
+// "4x NVIDIA H100, 1x NVIDIA L4"
+std::string kinds_text(const std::vector<std::string>& list) {
+  std::map<std::string, int> kinds;
+  for (const auto& each : list) ++kinds[each];
   std::string text;
-  for (const auto& [model, count] : models)
-    text += format("{}{}x {}", text.empty() ? "" : ", ", count, model);
+  for (const auto& [kind, count] : kinds)
+    text += format("{}{}x {}", text.empty() ? "" : ", ", count, kind);
   return text.empty() ? "none" : text;
+}
+
+std::string gpu_text(const HostFacts& facts) {
+  return kinds_text(facts.nvidia.gpus);
 }
 
 std::string rdma_text(const HostFacts& facts) {
-  std::map<std::string, int> rates;
+  std::vector<std::string> rates;
   for (const auto& port : facts.rdma)
-    if (port.state == "ACTIVE") ++rates[port.link + " " + port.rate];
-  std::string text;
-  for (const auto& [rate, count] : rates)
-    text += format("{}{}x {}", text.empty() ? "" : ", ", count, rate);
-  return text.empty() ? "none" : text;
+    if (port.state == "ACTIVE") rates.push_back(port.link + " " + port.rate);
+  return kinds_text(rates);
 }
 
 std::string firmware_text(const HostFacts& facts) {
-  std::map<std::string, int> versions;
+  std::vector<std::string> versions;
   for (const auto& device : facts.rdma_devices)
-    if (!device.firmware.empty()) ++versions[device.firmware];
-  std::string text;
-  for (const auto& [version, count] : versions)
-    text += format("{}{}x {}", text.empty() ? "" : ", ", count, version);
-  return text.empty() ? "none" : text;
+    if (!device.firmware.empty()) versions.push_back(device.firmware);
+  return kinds_text(versions);
 }
 
 const ComparedFact kCompared[] = {
