@@ -214,13 +214,6 @@ std::string with_value(std::string text, const std::string& value) {
   return text;
 }
 
-std::string for_a_shell(const std::string& word) {
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-    return std::isalnum(uint8_t(c)) || std::string_view("_@%+=:,./-").find(c) != std::string::npos;
-  });
-  return plain ? word : base::shell_quoted(word);
-}
-
 bool digits(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
@@ -379,7 +372,7 @@ std::string foreign_option(const Command& command, const std::string& option,
     std::string theirs = format("{}{} {}", row.whose,
                                 std::string_view(row.whose).ends_with('s') ? "'" : "'s", option);
     const bool valued = *row.value != 0;
-    const std::string given = valued ? (value.empty() ? row.value : for_a_shell(value)) : "";
+    const std::string given = valued ? (value.empty() ? row.value : base::shell_word(value)) : "";
     if (valued) theirs += " " + given;
     if (!text.empty()) text += "; ";
     text += none ? format("{}: {}", theirs, row.why)
@@ -432,7 +425,7 @@ std::string with_program_dashes(const std::vector<std::string>& arguments, size_
   std::string text = "collctl run";
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (i == place) text += " --";
-    text += " " + for_a_shell(arguments[i]);
+    text += " " + base::shell_word(arguments[i]);
     if (text.size() > kMost) return text.substr(0, kMost) + " ...";
   }
   return text;

@@ -30,14 +30,6 @@ bool names_secret(std::string name) {
                      [&](const char* word) { return name.find(word) != std::string::npos; });
 }
 
-// A shell takes it as it stands.
-bool is_plain(const std::string& word) {
-  return !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-    return std::isalnum(uint8_t(c)) != 0 ||
-           std::string_view("-_=+,./:@%").find(c) != std::string_view::npos;
-  });
-}
-
 }  // namespace
 
 void fields(Record& io, Provenance& made) {
@@ -84,7 +76,7 @@ std::string line_without_secrets(const std::vector<std::string>& arguments) {
     else if (hides && equals != std::string::npos)
       shown = name + "=...";
     hides_next = hides && equals == std::string::npos && word.starts_with("--");
-    line += " " + (is_plain(shown) ? shown : base::shell_quoted(shown));
+    line += " " + base::shell_word(shown);
     if (line.size() > kLongestLine) return line.substr(0, kLongestLine) + " ...";
   }
   return line;
