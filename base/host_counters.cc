@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -20,6 +19,7 @@
 #include "base/host_devices.h"
 #include "base/host_files.h"
 #include "base/nic_module.h"
+#include "base/whole_number.h"
 
 namespace collctl::base {
 namespace {
@@ -64,19 +64,9 @@ constexpr const char* kInterfaceErrors[] = {
 
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> list;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end;
-       !error && at != end && list.size() < kMostEntriesRead; at.increment(error))
-    list.push_back(at->path().filename());
-  std::sort(list.begin(), list.end());
+  for (const fs::path& each : host_files::entries_of(folder, kMostEntriesRead))
+    list.push_back(each.filename());
   return list;
-}
-
-std::optional<uint64_t> number_in(const std::string& text) {
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 class Reading {
@@ -118,7 +108,7 @@ class Reading {
         for (size_t i = 0; i < kMostLines && std::getline(in, line); ++i) {
           const size_t space = line.find(' ');
           if (space == std::string::npos || line.starts_with("TOTAL_")) continue;
-          if (const auto value = number_in(line.substr(space + 1)))
+          if (const auto value = whole_number<uint64_t>(line.substr(space + 1)))
             add(CounterOf::pci, device, format("aer_{} {}", kind, line.substr(0, space)), *value);
         }
       }
@@ -134,7 +124,8 @@ class Reading {
       std::string name, value;
       while (name_words >> name && value_words >> value)
         if (name == "RetransSegs" || name == "OutSegs" || name == "InErrs")
-          if (const auto number = number_in(value)) add(CounterOf::host, "tcp", name, *number);
+          if (const auto number = whole_number<uint64_t>(value))
+            add(CounterOf::host, "tcp", name, *number);
     }
   }
 
@@ -171,7 +162,8 @@ class Reading {
 
  private:
   void file(CounterOf kind, const std::string& device, const char* name, const fs::path& path) {
-    if (const auto value = number_in(first_line(path))) add(kind, device, name, *value);
+    if (const auto value = whole_number<uint64_t>(first_line(path)))
+      add(kind, device, name, *value);
   }
 
   const std::string root_;
@@ -217,7 +209,7 @@ void count_xids(const std::string& message, uint64_t from, DeviceCounters& to) {
   const size_t comma = message.find(','), text = message.find(';');
   if (comma == std::string::npos || text == std::string::npos || comma > text) return;
   const auto number =
-      number_in(message.substr(comma + 1, message.find(',', comma + 1) - comma - 1));
+      whole_number<uint64_t>(message.substr(comma + 1, message.find(',', comma + 1) - comma - 1));
   if (!number) return;
   to.log_end = std::max(to.log_end, *number + 1);
   constexpr std::string_view kXid = "NVRM: Xid (";
@@ -230,7 +222,7 @@ void count_xids(const std::string& message, uint64_t from, DeviceCounters& to) {
   if (std::count(device.begin(), device.end(), '.') == 0) device += ".0";
   if (const auto bus = bus_number(device)) device = bus_text(*bus);
   const size_t first = close + 3, end = message.find_first_not_of("0123456789", first);
-  const auto code = number_in(message.substr(first, end - first));
+  const auto code = whole_number<uint64_t>(message.substr(first, end - first));
   if (!code) return;
   const std::string name =
       format("{}xid {}{}", *number < from ? "earlier_" : "", *code,

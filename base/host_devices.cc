@@ -23,6 +23,7 @@
 #include "base/format.h"
 #include "base/host_files.h"
 #include "base/interface_choice.h"
+#include "base/whole_number.h"
 
 namespace collctl::base {
 namespace {
@@ -217,7 +218,7 @@ static PciLink link_in(const fs::path& folder, const char* which) {
   const auto value = [&](const char* what) {
     return host_files::value_of(folder / format("{}_link_{}", which, what));
   };
-  const int lanes = host_files::whole_number(value("width")).value_or(0);
+  const int lanes = whole_number(value("width")).value_or(0);
   const double rate = std::strtod(value("speed").c_str(), nullptr);  // "32.0 GT/s PCIe"
   return {.lanes = lanes >= 1 && lanes <= 32 ? lanes : 0,
           .GTps = rate > 0 && rate < 1e3 ? rate : 0};

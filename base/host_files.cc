@@ -1,8 +1,9 @@
 #include "base/host_files.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
+
+#include "base/whole_number.h"
 
 namespace collctl::base::host_files {
 
@@ -28,13 +29,6 @@ std::string word_of(const fs::path& path) {
   return colon == std::string::npos ? text : text.substr(colon + 2);
 }
 
-std::optional<int> whole_number(const std::string& text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 std::vector<fs::path> entries_of(const fs::path& folder, size_t most) {
   std::vector<fs::path> list;
   std::error_code error;
@@ -48,7 +42,7 @@ std::vector<fs::path> entries_of(const fs::path& folder, size_t most) {
 std::vector<int> numbered(const fs::path& folder, size_t most) {
   std::vector<int> numbers;
   for (const fs::path& path : entries_of(folder, most))
-    if (const auto number = whole_number(path.filename()); number && *number >= 0)
+    if (const auto number = whole_number(path.filename().string()); number && *number >= 0)
       numbers.push_back(*number);
   std::sort(numbers.begin(), numbers.end());
   return numbers;

@@ -3,7 +3,6 @@
 #pragma once
 #include <cstddef>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +16,6 @@ std::string head_of(const fs::path& path, size_t most);
 std::string value_of(const fs::path& path);
 // "4: ACTIVE" -> "ACTIVE"
 std::string word_of(const fs::path& path);
-// A whole text that is a number; else none.
-std::optional<int> whole_number(const std::string& text);
 // Sorted; none when the folder is not there.
 std::vector<fs::path> entries_of(const fs::path& folder, size_t most);
 // Those of a folder whose names are numbers, by value.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/host_files.h"
+#include "base/whole_number.h"
 
 namespace collctl::base {
 namespace {

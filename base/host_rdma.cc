@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "base/host_devices.h"
 #include "base/host_files.h"
+#include "base/whole_number.h"
 
 namespace collctl::base {
 namespace {

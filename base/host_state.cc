@@ -15,6 +15,7 @@
 #include "base/host_devices.h"
 #include "base/host_files.h"
 #include "base/nic_module.h"
+#include "base/whole_number.h"
 
 namespace collctl::base {
 namespace {

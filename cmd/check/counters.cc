@@ -1,13 +1,13 @@
 #include "cmd/check/counters.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <string>
 #include <utility>
 
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "base/whole_number.h"
 #include "cmd/job/host_questions.h"
 #include "cmd/judge/counter_state.h"
 #include "cmd/judge/xids.h"
@@ -217,12 +217,10 @@ Finding growth_finding(const Host& host, const CounterRule& rule,
 }  // namespace
 
 Result<std::string> counters_answer(const std::string& argument) {
-  uint64_t from = ~uint64_t{0};
-  const auto [end, error] =
-      std::from_chars(argument.data(), argument.data() + argument.size(), from);
-  if (!argument.empty() && (error != std::errc() || end != argument.data() + argument.size()))
+  const auto from = base::whole_number<uint64_t>(argument);
+  if (!argument.empty() && !from)
     return Error(ErrorCode::usage, format("'{}' is no number of a message", argument));
-  return json_of(base::device_counters(from));
+  return json_of(base::device_counters(from.value_or(~uint64_t{0})));
 }
 
 Result<std::map<Host, HostCounters>> ask_counters(const LaunchOptions& launch,

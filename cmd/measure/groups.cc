@@ -11,6 +11,7 @@
 #include "base/host_facts.h"
 #include "base/number_ranges.h"
 #include "base/processors.h"
+#include "base/whole_number.h"
 #include "cmd/text/sizes.h"
 
 namespace collctl::cmd {
@@ -34,10 +35,7 @@ constexpr Form kNumbered[] = {{"div:", SplitBy::division},
 int number_of(std::string_view text) {
   const bool hex = text.starts_with("0x") || text.starts_with("0X");
   if (hex) text.remove_prefix(2);
-  int value = -1;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), value, hex ? 16 : 10);
-  return error == std::errc() && end == text.data() + text.size() ? value : -1;
+  return base::whole_number(text, hex ? 16 : 10).value_or(-1);
 }
 
 // The next number of `text`, which it loses; -1: there is none, or it is too large.

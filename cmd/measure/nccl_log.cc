@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "base/printable.h"
+#include "base/whole_number.h"
 
 namespace collctl::cmd {
 namespace {
@@ -56,10 +57,8 @@ std::string_view said(std::string_view line, std::string_view mark) {
 
 template <size_t N>
 std::string name_of_number(std::string_view word, const char* const (&names)[N]) {
-  size_t number = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-  if (error != std::errc() || end != word.data() + word.size() || number >= N) return kept(word);
-  return names[number];
+  const size_t number = base::whole_number<size_t>(word).value_or(N);
+  return number < N ? names[number] : kept(word);
 }
 
 // "AllReduce: 1024 Bytes -> Algo Ring proto LL channel{Lo..Hi}={0..3}", earlier "1024 Bytes -> Algo

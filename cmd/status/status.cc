@@ -1,11 +1,11 @@
 #include "cmd/status/status.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include "base/format.h"
 #include "base/number_ranges.h"
+#include "base/whole_number.h"
 #include "cmd/job/root_cause.h"
 #include "cmd/job/status_door.h"
 #include "cmd/report/options.h"
@@ -119,9 +119,8 @@ Result<int> status_command(const ParsedLine& line, Console& console) {
   if (line.has("ras")) return ras_command(line, output, console);
   std::vector<OpenDoor> doors = open_doors();
   const std::string word = line.words.empty() ? "" : line.words[0];
-  int pid = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), pid);
-  if (!word.empty() && (error != std::errc() || end != word.data() + word.size() || pid <= 0))
+  const int pid = base::whole_number(word).value_or(0);
+  if (!word.empty() && pid <= 0)
     return Error(ErrorCode::usage, format("'{}': a job is the pid of its launcher", word),
                  "collctl status without a job lists those that run");
   const bool named = !word.empty();

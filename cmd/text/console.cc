@@ -4,7 +4,6 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <utility>
 
 #include "base/clock.h"
@@ -13,6 +12,7 @@
 #include "base/printable.h"
 #include "base/process_facts.h"
 #include "base/wait.h"
+#include "base/whole_number.h"
 
 namespace collctl::cmd {
 
@@ -104,12 +104,9 @@ std::string Console::err_colour(const char* sgr, std::string_view text) const {
 
 int Console::out_width() const {
   constexpr int kElsewhere = 100;
-  if (const auto columns = base::environment("COLUMNS"); columns && !columns->empty()) {
-    int width = 0;
-    const char* end = columns->data() + columns->size();
-    const auto [last, error] = std::from_chars(columns->data(), end, width);
-    if (error == std::errc() && last == end && width > 0) return width;
-  }
+  if (const auto width = base::whole_number(base::environment("COLUMNS").value_or(""));
+      width && *width > 0)
+    return *width;
   winsize window{};
   const bool known = out_is_terminal_ && ioctl(out_fd_, TIOCGWINSZ, &window) == 0;
   return known && window.ws_col > 0 ? window.ws_col : kElsewhere;
