@@ -12,35 +12,23 @@ constexpr const char* kNames[] = {"libnccl.so.2", "libnccl.so"};
 Nccl load_from(const Library& library) {
   Nccl table;
   table.path = library.path();
-  library.find(table.version, "ncclGetVersion");
-  library.find(table.error_string, "ncclGetErrorString");
-  library.find(table.last_error, "ncclGetLastError");
-  library.find(table.unique_id, "ncclGetUniqueId");
-  library.find(table.init_rank, "ncclCommInitRank");
-  library.find(table.destroy, "ncclCommDestroy");
-  library.find(table.abort, "ncclCommAbort");
-  library.find(table.async_error, "ncclCommGetAsyncError");
-  library.find(table.group_start, "ncclGroupStart");
-  library.find(table.group_end, "ncclGroupEnd");
-  library.find(table.all_reduce, "ncclAllReduce");
-  library.find(table.broadcast, "ncclBroadcast");
-  library.find(table.reduce, "ncclReduce");
-  library.find(table.all_gather, "ncclAllGather");
-  library.find(table.reduce_scatter, "ncclReduceScatter");
-  library.find(table.send, "ncclSend");
-  library.find(table.recv, "ncclRecv");
-  library.find(table.all_to_all, "ncclAlltoAll");
-  library.find(table.register_buffer, "ncclCommRegister");
-  library.find(table.deregister_buffer, "ncclCommDeregister");
-  library.find(table.register_window, "ncclCommWindowRegister");
-  library.find(table.deregister_window, "ncclCommWindowDeregister");
-  if (table.version == nullptr || table.error_string == nullptr || table.unique_id == nullptr ||
-      table.init_rank == nullptr || table.destroy == nullptr || table.abort == nullptr ||
-      table.async_error == nullptr || table.group_start == nullptr || table.group_end == nullptr ||
-      table.all_reduce == nullptr || table.broadcast == nullptr || table.reduce == nullptr ||
-      table.all_gather == nullptr || table.reduce_scatter == nullptr || table.send == nullptr ||
-      table.recv == nullptr)
+  Finder f(library);
+  f.find(table.version, "ncclGetVersion").find(table.error_string, "ncclGetErrorString");
+  f.find(table.unique_id, "ncclGetUniqueId").find(table.init_rank, "ncclCommInitRank");
+  f.find(table.destroy, "ncclCommDestroy").find(table.abort, "ncclCommAbort");
+  f.find(table.async_error, "ncclCommGetAsyncError").find(table.group_start, "ncclGroupStart");
+  f.find(table.group_end, "ncclGroupEnd").find(table.all_reduce, "ncclAllReduce");
+  f.find(table.broadcast, "ncclBroadcast").find(table.reduce, "ncclReduce");
+  f.find(table.all_gather, "ncclAllGather").find(table.reduce_scatter, "ncclReduceScatter");
+  f.find(table.send, "ncclSend").find(table.recv, "ncclRecv");
+  if (f.missing() != nullptr)
     table.missing = "the library found is not NCCL 2.10 or later: functions are missing";
+  Finder rest(library);  // newer than that
+  rest.find(table.last_error, "ncclGetLastError").find(table.all_to_all, "ncclAlltoAll");
+  rest.find(table.register_buffer, "ncclCommRegister");
+  rest.find(table.deregister_buffer, "ncclCommDeregister");
+  rest.find(table.register_window, "ncclCommWindowRegister");
+  rest.find(table.deregister_window, "ncclCommWindowDeregister");
   return table;
 }
 
