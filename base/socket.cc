@@ -381,25 +381,26 @@ Deadline connect_deadline(Deadline whole) {
                          std::clamp<int64_t>(whole.remaining_ns() / 8, 0, 1'500'000'000));
 }
 
-Result<size_t> read_some(int fd, void* to, size_t size) {
+// As often as signals come in between; 0: there is nothing to be had now. `ends`: a call that moves
+// nothing says that the peer has closed.
+template <class Call>
+static Result<size_t> moved(const char* what, bool ends, Call call) {
   while (true) {
-    const ssize_t n = ::recv(fd, to, size, 0);
-    if (n > 0) return size_t(n);
+    const ssize_t n = call();
+    if (n > 0 || (n == 0 && !ends)) return size_t(n);
     if (n == 0) return closed_by_peer();
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t(0);
-    return connection_error("receive", errno);
+    return connection_error(what, errno);
   }
 }
 
+Result<size_t> read_some(int fd, void* to, size_t size) {
+  return moved("receive", true, [&] { return ::recv(fd, to, size, 0); });
+}
+
 Result<size_t> write_some(int fd, const void* from, size_t size) {
-  while (true) {
-    const ssize_t n = ::send(fd, from, size, MSG_NOSIGNAL);
-    if (n >= 0) return size_t(n);
-    if (errno == EINTR) continue;
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t(0);
-    return connection_error("send", errno);
-  }
+  return moved("send", false, [&] { return ::send(fd, from, size, MSG_NOSIGNAL); });
 }
 
 Result<size_t> read_some(int fd, std::span<iovec> to) {
@@ -407,14 +408,7 @@ Result<size_t> read_some(int fd, std::span<iovec> to) {
   msghdr message{};
   message.msg_iov = to.data();
   message.msg_iovlen = to.size();
-  while (true) {
-    const ssize_t n = ::recvmsg(fd, &message, 0);
-    if (n > 0) return size_t(n);
-    if (n == 0) return closed_by_peer();
-    if (errno == EINTR) continue;
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t(0);
-    return connection_error("receive", errno);
-  }
+  return moved("receive", true, [&] { return ::recvmsg(fd, &message, 0); });
 }
 
 Result<size_t> write_some(int fd, std::span<iovec> from) {
@@ -433,41 +427,34 @@ Result<size_t> write_some(int fd, std::span<iovec> from) {
   msghdr message{};
   message.msg_iov = from.data();
   message.msg_iovlen = from.size();
-  while (true) {
-    const ssize_t n = ::sendmsg(fd, &message, MSG_NOSIGNAL);
-    if (n >= 0) return size_t(n);
-    if (errno == EINTR) continue;
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t(0);
-    return connection_error("send", errno);
+  return moved("send", false, [&] { return ::sendmsg(fd, &message, MSG_NOSIGNAL); });
+}
+
+// All of it: `some` moves what it can at once.
+template <class Byte, class Some>
+static Status exact(int fd, Byte* at, size_t size, short events, const char* late,
+                    Deadline deadline, Some some) {
+  while (size > 0) {
+    COLL_ASSIGN(const size_t n, some(fd, at, size));
+    at += n;
+    size -= n;
+    if (n > 0) continue;
+    pollfd p{fd, events, 0};
+    COLL_ASSIGN(const int ready, poll_fds({&p, 1}, deadline));
+    if (ready == 0) return Error(ErrorCode::deadline, late);
   }
+  return {};
 }
 
 Status read_exact(int fd, void* to, size_t size, Deadline deadline) {
-  auto* at = static_cast<uint8_t*>(to);
-  while (size > 0) {
-    COLL_ASSIGN(const size_t n, read_some(fd, at, size));
-    at += n;
-    size -= n;
-    if (n > 0) continue;
-    pollfd p{fd, POLLIN, 0};
-    COLL_ASSIGN(const int ready, poll_fds({&p, 1}, deadline));
-    if (ready == 0) return Error(ErrorCode::deadline, "no answer before the deadline");
-  }
-  return {};
+  return exact(fd, static_cast<uint8_t*>(to), size, POLLIN, "no answer before the deadline",
+               deadline, [](auto... all) { return read_some(all...); });
 }
 
 Status write_exact(int fd, const void* from, size_t size, Deadline deadline) {
-  const auto* at = static_cast<const uint8_t*>(from);
-  while (size > 0) {
-    COLL_ASSIGN(const size_t n, write_some(fd, at, size));
-    at += n;
-    size -= n;
-    if (n > 0) continue;
-    pollfd p{fd, POLLOUT, 0};
-    COLL_ASSIGN(const int ready, poll_fds({&p, 1}, deadline));
-    if (ready == 0) return Error(ErrorCode::deadline, "the peer took no data before the deadline");
-  }
-  return {};
+  return exact(fd, static_cast<const uint8_t*>(from), size, POLLOUT,
+               "the peer took no data before the deadline", deadline,
+               [](auto... all) { return write_some(all...); });
 }
 
 }  // namespace collctl::base
