@@ -48,7 +48,7 @@ std::array<uint8_t, 32> hmac_sha256(const Secret& secret, std::initializer_list<
   SHA256_CTX hash;
   const auto begin = [&](uint8_t pad) {
     std::array<uint8_t, SHA256_CBLOCK> key{};
-    std::copy(secret.bytes.begin(), secret.bytes.end(), key.begin());
+    std::ranges::copy(secret.bytes, key.begin());
     for (uint8_t& byte : key) byte ^= pad;
     SHA256_Init(&hash);
     SHA256_Update(&hash, key.data(), key.size());

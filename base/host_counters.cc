@@ -219,7 +219,7 @@ void count_xids(const std::string& message, uint64_t from, DeviceCounters& to) {
   if (close == std::string::npos || close - where > 64) return;
   std::string device = message.substr(where, close - where);
   if (device.starts_with("PCI:")) device.erase(0, 4);
-  if (std::count(device.begin(), device.end(), '.') == 0) device += ".0";
+  if (std::ranges::count(device, '.') == 0) device += ".0";
   if (const auto bus = bus_number(device)) device = bus_text(*bus);
   const size_t first = close + 3, end = message.find_first_not_of("0123456789", first);
   const auto code = whole_number<uint64_t>(message.substr(first, end - first));

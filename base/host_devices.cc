@@ -36,7 +36,7 @@ std::vector<fs::path> entries(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
     list.push_back(at->path());
-  std::sort(list.begin(), list.end());
+  std::ranges::sort(list);
   return list;
 }
 
@@ -106,8 +106,7 @@ std::vector<NetInterface> net_interfaces() {
   const Fd asking(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   std::vector<NetInterface> interfaces;
   for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
-    auto found = std::find_if(interfaces.begin(), interfaces.end(),
-                              [&](const NetInterface& i) { return i.name == at->ifa_name; });
+    auto found = std::ranges::find(interfaces, at->ifa_name, &NetInterface::name);
     if (found == interfaces.end()) {
       found = interfaces.emplace(interfaces.end());
       found->name = at->ifa_name;

@@ -187,7 +187,7 @@ std::vector<int> numbered_entries(const std::string& path, const std::string& pr
     numbers.push_back(std::atoi(name.c_str() + prefix.size()));
   }
   ::closedir(dir);
-  std::sort(numbers.begin(), numbers.end());
+  std::ranges::sort(numbers);
   return numbers;
 }
 

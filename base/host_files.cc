@@ -35,7 +35,7 @@ std::vector<fs::path> entries_of(const fs::path& folder, size_t most) {
   for (fs::directory_iterator at(folder, error), end; !error && at != end && list.size() < most;
        at.increment(error))
     list.push_back(at->path());
-  std::sort(list.begin(), list.end());
+  std::ranges::sort(list);
   return list;
 }
 
@@ -44,7 +44,7 @@ std::vector<int> numbered(const fs::path& folder, size_t most) {
   for (const fs::path& path : entries_of(folder, most))
     if (const auto number = whole_number(path.filename().string()); number && *number >= 0)
       numbers.push_back(*number);
-  std::sort(numbers.begin(), numbers.end());
+  std::ranges::sort(numbers);
   return numbers;
 }
 

@@ -32,9 +32,7 @@ double hottest(const FileRead& read) {
     const std::string folder = format("sys/class/hwmon/hwmon{}", sensor);
     std::string name = read(folder + "/name").value_or("");
     name.resize(std::min(name.size(), name.find('\n')));
-    if (std::find(std::begin(kProcessorSensors), std::end(kProcessorSensors), name) ==
-        std::end(kProcessorSensors))
-      continue;
+    if (std::ranges::find(kProcessorSensors, name) == std::end(kProcessorSensors)) continue;
     for (int input = 1; input <= kMostInputs; ++input) {
       const auto milli = number_in(read, format("{}/temp{}_input", folder, input));
       if (!milli) continue;

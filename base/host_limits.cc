@@ -237,7 +237,7 @@ HostLoad host_load(const std::string& root) {
     uint64_t user = 0, nice = 0, system = 0, idle = 0, waits = 0, irq = 0, softirq = 0, steal = 0;
     words >> name >> user >> nice >> system >> idle >> waits >> irq >> softirq >> steal;
     const int id = name == "cpu" ? -1 : std::atoi(name.c_str() + 3);
-    if (id < 0 || (!own.empty() && !std::binary_search(own.begin(), own.end(), id))) continue;
+    if (id < 0 || (!own.empty() && !std::ranges::binary_search(own, id))) continue;
     ++load.processors;
     load.busy_s += double(user + nice + system) * tick;
     load.stolen_s += double(steal) * tick;

@@ -79,7 +79,7 @@ class StateReading {
       known(nic, "mtu", value_of(folder / "mtu"));
       if (const auto speed = whole_number(value_of(folder / "speed")); speed && *speed > 0)
         nic.add("rate_Mbps", std::to_string(*speed));
-      if (std::find(of_rdma_.begin(), of_rdma_.end(), nic.device) == of_rdma_.end())
+      if (std::ranges::find(of_rdma_, nic.device) == of_rdma_.end())
         pci_link(folder / "device", nic);
       known(nic, "ecn_np", bits(folder / "ecn/roce_np/enable"));
       known(nic, "ecn_rp", bits(folder / "ecn/roce_rp/enable"));

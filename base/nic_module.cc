@@ -232,7 +232,7 @@ NicPriorities priorities_of_answer(ByteView attributes) {
       });
     });
   });
-  std::sort(by_dscp.begin(), by_dscp.end());
+  std::ranges::sort(by_dscp);
   for (const auto& [dscp, priority] : by_dscp)
     found.dscp += format("{}{}:{}", found.dscp.empty() ? "" : " ", dscp, priority);
   return found;

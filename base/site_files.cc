@@ -31,8 +31,7 @@ bool is_name(const std::string& name) {
   const auto part = [](char c) {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
   };
-  return !name.empty() && (name[0] < '0' || name[0] > '9') &&
-         std::all_of(name.begin(), name.end(), part);
+  return !name.empty() && (name[0] < '0' || name[0] > '9') && std::ranges::all_of(name, part);
 }
 
 // Reason why a file that all jobs share cannot set this variable; empty: it can.

@@ -20,7 +20,7 @@ namespace {
 
 // Whether an error should also be a JSON document, even when the line could not be parsed.
 bool json_wanted(const std::vector<std::string>& arguments) {
-  const auto end = std::find(arguments.begin(), arguments.end(), "--");
+  const auto end = std::ranges::find(arguments, "--");
   for (auto it = arguments.begin(); it != end; ++it) {
     if (*it == "--json" || *it == "-o-" || *it == "--output=-") return true;
     if ((*it == "-o" || *it == "--output") && it + 1 != end && *(it + 1) == "-") return true;
@@ -32,7 +32,7 @@ bool json_wanted(const std::vector<std::string>& arguments) {
 Colours colours_wanted(const std::vector<std::string>& arguments) {
   constexpr std::string_view kOption = "--color";
   std::string word;
-  const auto end = std::find(arguments.begin(), arguments.end(), "--");
+  const auto end = std::ranges::find(arguments, "--");
   for (auto it = arguments.begin(); it != end; ++it) {
     if (*it == kOption && it + 1 != end) word = *(it + 1);
     if (it->starts_with("--color=")) word = it->substr(kOption.size() + 1);

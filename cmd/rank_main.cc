@@ -253,7 +253,7 @@ Status work(FrameChannel& channel, const RankConfig& config) {
                                          spec.settings.op_timeout_s + kRankSendSeconds)));
     continued = roster.task;
     const auto& members = continued.members;
-    const auto self = std::find(members.begin(), members.end(), config.rank);
+    const auto self = std::ranges::find(members, config.rank);
     if (self == members.end())
       return Error(ErrorCode::defect, "the launcher's roster is without this rank");
     place.rank = int(self - members.begin());

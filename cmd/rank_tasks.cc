@@ -32,7 +32,7 @@ const RankTask* find_rank_task(std::string_view name) {
 }
 
 uint32_t own_scope(const RankTask& task) {
-  const auto at = std::find(std::begin(kTasks), std::end(kTasks), &task);
+  const auto at = std::ranges::find(kTasks, &task);
   COLL_CHECK(at != std::end(kTasks));
   return kFirstOwn << (at - std::begin(kTasks));
 }

@@ -21,8 +21,8 @@ namespace {
 void write_hosts(JsonWriter& json, const JobOutcome& outcome) {
   std::vector<std::pair<Host, std::vector<int>>> hosts;
   for (const RankEnd& end : outcome.ranks) {
-    auto host = std::find_if(hosts.begin(), hosts.end(),
-                             [&](const auto& known) { return known.first == end.host; });
+    auto host =
+        std::ranges::find_if(hosts, [&](const auto& known) { return known.first == end.host; });
     if (host == hosts.end()) host = hosts.insert(hosts.end(), {end.host, {}});
     host->second.push_back(end.rank);
   }

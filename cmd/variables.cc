@@ -31,11 +31,10 @@ NcclVariables nccl_variables() {
     const std::string name = variable.substr(0, equals);
     if (name.rfind("NCCL_", 0) != 0 || equals + 1 >= variable.size()) continue;  // empty: unset
     if (name == "NCCL_VERSION") continue;  // no setting: container images say what they contain
-    if (!std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; }))
-      continue;
+    if (!std::ranges::all_of(name, [](char c) { return c > ' ' && c <= '~'; })) continue;
     const auto knobs = base::knobs();
-    const auto knob = std::find_if(knobs.begin(), knobs.end(),
-                                   [&](const base::Knob& k) { return name == k.nccl_name; });
+    const auto knob =
+        std::ranges::find_if(knobs, [&](const base::Knob& k) { return name == k.nccl_name; });
     // The files that it names have been read.
     if (name == "NCCL_CONF_FILE")
       found.honoured.push_back(name);
@@ -46,7 +45,7 @@ NcclVariables nccl_variables() {
           .push_back(name);
   }
   for (auto* names : {&found.honoured, &found.overridden, &found.without_effect})
-    std::sort(names->begin(), names->end());
+    std::ranges::sort(*names);
   return found;
 }
 
@@ -57,13 +56,12 @@ void note_strangers(Console& console) {
   const auto& places = launcher::inner_rank_variables();
   others.insert(others.end(), places.begin(), places.end());
   const auto is_in = [](const std::vector<std::string>& list, const std::string& name) {
-    return std::find(list.begin(), list.end(), name) != list.end();
+    return std::ranges::find(list, name) != list.end();
   };
   for (const std::string& variable : base::environment_list()) {
     const std::string name = variable.substr(0, variable.find('='));
     if (name.rfind("COLLCTL_", 0) != 0 || is_in(names, name) || is_in(others, name)) continue;
-    if (!std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; }))
-      continue;
+    if (!std::ranges::all_of(name, [](char c) { return c > ' ' && c <= '~'; })) continue;
     const std::string near = nearest(name, names);
     console.note(format("{} is set, but there is no such knob{}", name,
                         near.empty() ? "" : "; did you mean " + near + "?"));

@@ -150,7 +150,7 @@ Status check_burn(CheckRun& run) {
   for (Finding& finding : judged.findings) run.findings.push_back(std::move(finding));
   for (const Finding& finding : run.findings)
     if (finding.status == FindingStatus::fail && finding.name.starts_with("burn/") &&
-        std::find(fit.begin(), fit.end(), finding.at.host) != fit.end())
+        std::ranges::find(fit, finding.at.host) != fit.end())
       run.out.try_emplace(finding.at.host, "burn");
   run.burnt = kept_burnt(std::move(all));
   return {};

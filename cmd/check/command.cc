@@ -88,7 +88,7 @@ void say_what_was_not_judged(CheckRun& run, const std::vector<SuiteResult>& resu
     run.findings.push_back(Finding{.name = name}.leave_out(message));
   };
   const auto ran = [&](std::string_view name) {
-    return std::any_of(results.begin(), results.end(), [&](const SuiteResult& result) {
+    return std::ranges::any_of(results, [&](const SuiteResult& result) {
       return result.suite->name == name &&
              (result.end == SuiteEnd::done || result.end == SuiteEnd::partly);
     });
@@ -117,8 +117,7 @@ Status write_hosts(const CheckRun& run, const std::string& folder) {
   COLL_TRY(base::write_file_atomically(folder + "/good-hosts.txt", text));
   text.clear();
   for (const auto& [host, suite] : run.out) {
-    const auto culprit = std::find_if(run.culprits.begin(), run.culprits.end(),
-                                      [bad = host](const Culprit& one) { return one.host == bad; });
+    const auto culprit = std::ranges::find(run.culprits, host, &Culprit::host);
     text += format("{}  # failed {}{}\n", host, suite,
                    culprit == run.culprits.end() ? "" : ": " + short_cause(*culprit));
   }
@@ -128,7 +127,7 @@ Status write_hosts(const CheckRun& run, const std::string& folder) {
 // A host, GPU or NIC that failed in any suite is at fault; so are links that the doctor could not
 // use, unless pairs, which measures them more than once, has judged them.
 void complete_culprits(CheckRun& run, const std::vector<SuiteResult>& results) {
-  const bool paired = std::any_of(results.begin(), results.end(), [](const SuiteResult& result) {
+  const bool paired = std::ranges::any_of(results, [](const SuiteResult& result) {
     return std::string_view(result.suite->name) == "pairs" && result.end == SuiteEnd::done;
   });
   if (!paired) run.culprits.insert(run.culprits.end(), run.doubtful.begin(), run.doubtful.end());
@@ -139,10 +138,10 @@ void complete_culprits(CheckRun& run, const std::vector<SuiteResult>& results) {
          finding.at.kind != SubjectKind::nic))
       continue;
     const Host& host = finding.at.host;
-    const bool known = std::any_of(
-        run.culprits.begin(), run.culprits.end(),
-        [&](const Culprit& culprit) { return culprit.host.named() && culprit.host == host; });
-    if (known || std::find(run.hosts.begin(), run.hosts.end(), host) == run.hosts.end()) continue;
+    const bool known = std::ranges::any_of(run.culprits, [&](const Culprit& culprit) {
+      return culprit.host.named() && culprit.host == host;
+    });
+    if (known || std::ranges::find(run.hosts, host) == run.hosts.end()) continue;
     const bool part = finding.at.kind != SubjectKind::host && !finding.at.device.empty();
     run.culprits.push_back({part ? finding.at.kind : SubjectKind::host,
                             part ? subject_name(finding.at) : host.name, 1, finding.message, false,

@@ -317,8 +317,8 @@ std::vector<Finding> counter_findings(const Host& host, const base::DeviceCounte
         "collctl doctor says what is wrong with the driver");
   all.cell = grew.empty() ? "" : format("{} grew", grew.size());
   // Without GPUs nothing is missed.
-  const bool gpus = std::any_of(after.counters.begin(), after.counters.end(),
-                                [](const auto& each) { return each.kind == CounterOf::gpu; });
+  const bool gpus = std::ranges::any_of(
+      after.counters, [](const auto& each) { return each.kind == CounterOf::gpu; });
   if (gpus && !after.log_missing.empty() && all.status == FindingStatus::pass)
     all.warn(format("{}: Xids are not known, the kernel's log cannot be read ({})", host,
                     plain(after.log_missing)),
@@ -345,7 +345,7 @@ std::vector<Finding> later_states(const std::map<Host, HostCounters>& after,
     if (slash == finding.name.npos) continue;
     const std::string fact = finding.name.substr(slash + 1);
     const std::string recent = base::without_head(fact, "earlier_");
-    if (std::any_of(told.begin(), told.end(), [&](const Finding& known) {
+    if (std::ranges::any_of(told, [&](const Finding& known) {
           return known.at == finding.at &&
                  (known.name == "doctor/" + finding.name || known.name == "counters/" + fact ||
                   known.name == "counters/" + recent);

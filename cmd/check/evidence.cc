@@ -69,8 +69,8 @@ void add_facts(const CheckReport& report, EvidenceList& list) {
     if (const auto own = facts.find(host); own != facts.end())
       hosts[own->second].push_back(host.name);
   auto& kinds = hosts.groups();
-  std::stable_sort(kinds.begin(), kinds.end(),
-                   [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+  std::ranges::stable_sort(
+      kinds, [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
   constexpr size_t kMostKinds = 3;
   for (size_t i = 0; i < std::min(kinds.size(), kMostKinds); ++i)
     list.push_back({folded_hosts(kinds[i].second), kinds[i].first,
@@ -91,7 +91,7 @@ void add_figures(const CheckReport& report, const FigureRow& row, EvidenceList& 
   }
   if (all.empty()) return;
   const bool less = all[0].from->unit == "us";
-  std::sort(all.begin(), all.end(), [&](const SeenFigure& a, const SeenFigure& b) {
+  std::ranges::sort(all, [&](const SeenFigure& a, const SeenFigure& b) {
     return less ? a.value > b.value : a.value < b.value;  // the worst first
   });
   const std::string& unit = all[0].from->unit;
@@ -132,7 +132,7 @@ void add_paths(const CheckReport& report, EvidenceList& list) {
     for (size_t j = 0; j < paths.ends.size(); ++j)
       if (i != j && paths.GBps[i][j] != kNotTried) all.push_back({paths.GBps[i][j], i, j});
   if (all.empty()) return;
-  std::sort(all.begin(), all.end(), [](const Path& a, const Path& b) { return a.GBps < b.GBps; });
+  std::ranges::sort(all, {}, &Path::GBps);
   for (const Path& path : all) fail += path.GBps == 0;
   std::string against = "the median of all paths";
   for (const Finding& finding : report.findings)
@@ -191,9 +191,7 @@ void add_burn(const CheckReport& report, EvidenceList& list) {
   if (of == 0) return;
   std::string found = format("{} of {} devices", whole, of);
   if (!speeds.empty()) {
-    const auto least = std::min_element(
-        speeds.begin(), speeds.end(),
-        [](const SeenFigure& a, const SeenFigure& b) { return a.value < b.value; });
+    const auto least = std::ranges::min_element(speeds, {}, &SeenFigure::value);
     found += format(": {} at {}{}{}", least->from->name == "burn/cores" ? "vectors" : "bf16",
                     speeds.size() > 1 ? "worst " : "", figure_text(least->value, least->from->unit),
                     ends_text(least->from->at));

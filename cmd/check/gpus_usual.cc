@@ -27,7 +27,7 @@ std::string end_kind(const GpuReport& report, size_t gpu) {
   std::vector<std::string> paths;
   for (const GpuPair& pair : report.pairs)
     if (size_t(pair.from) == gpu) paths.push_back(pair.why.empty() ? pair.path : "none");
-  std::sort(paths.begin(), paths.end());
+  std::ranges::sort(paths);
   return report.gpus[gpu].model + " " + joined(paths);
 }
 

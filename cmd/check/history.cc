@@ -88,7 +88,7 @@ Result<PastCheck> past_check(const std::string& text, bool& is_check) {
 void add_ends(CheckReport& kept) {
   const PathMatrix& paths = kept.paths;
   const auto is_busy = [&](const Host& host) {
-    return std::find(paths.busy.begin(), paths.busy.end(), host) != paths.busy.end();
+    return std::ranges::find(paths.busy, host) != paths.busy.end();
   };
   for (size_t i = 0; i < paths.ends.size(); ++i)
     for (const bool sends : {true, false}) {
@@ -140,9 +140,9 @@ CheckReport kept_in_history(const CheckReport& report) {
   });
   for (Finding& finding : kept.findings)
     if (finding.status == FindingStatus::pass) finding.message = finding.remedy = finding.cell = "";
-  const bool has_ends = std::any_of(
-      kept.findings.begin(), kept.findings.end(),
-      [](const Finding& finding) { return finding.name == kSends || finding.name == kReceives; });
+  const bool has_ends = std::ranges::any_of(kept.findings, [](const Finding& finding) {
+    return finding.name == kSends || finding.name == kReceives;
+  });
   if (!has_ends) add_ends(kept);
   if (kept.paths.ends.size() > kMostKeptEnds) kept.paths = {};
   return kept;

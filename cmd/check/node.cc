@@ -69,7 +69,7 @@ void measure_slow_again(CheckRun& run, std::vector<NodeJob>& jobs) {
   for (NodeJob& job : jobs) {
     if (job.kind == NodeJobKind::window) continue;
     const NodeResult first = judge_job(job);
-    if (std::none_of(first.findings.begin(), first.findings.end(), is_slow)) continue;
+    if (std::ranges::none_of(first.findings, is_slow)) continue;
     suspects.push_back(&job);
     again.push_back(longer_job(run, job.host, job));
   }

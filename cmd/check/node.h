@@ -90,9 +90,9 @@ struct NodeResult {
   bool timed = false;  // it has rows, or is a window-test that came to its verdict
   // It has figures, or what stands in the way is told.
   bool measured() const {
-    return timed || !speeds.empty() ||
-           std::any_of(findings.begin(), findings.end(),
-                       [](const Finding& f) { return f.status != FindingStatus::pass; });
+    return timed || !speeds.empty() || std::ranges::any_of(findings, [](const Finding& f) {
+             return f.status != FindingStatus::pass;
+           });
   }
 };
 

@@ -101,8 +101,7 @@ void judge_collective(const NodeJob& job, Finding& all, NodeResult& result) {
   // Left out by a machine whose stores of 16 bytes arrive torn: tested when ranks start.
   const auto& rows = saved->report.rows;
   if (result.on_gpus && job.name == "allreduce/p2p" && all.status == FindingStatus::pass &&
-      std::none_of(rows.begin(), rows.end(),
-                   [](const BenchRow& row) { return row.protocol == "ll128"; }))
+      std::ranges::none_of(rows, [](const BenchRow& row) { return row.protocol == "ll128"; }))
     all.warn(format("{}: LL128 is not used between its GPUs", job.host),
              "COLLCTL_DEBUG=INFO collctl allreduce --proto all says why: no direct way between "
              "them, or stores that arrive torn");

@@ -55,12 +55,12 @@ Status tally_paths(const std::vector<Host>& hosts, const RailsReport& report, Ta
   const size_t ways = int(hosts.size()) < kSparseFrom ? 2 * (hosts.size() - 1) : 2;
   for (const Host& host : hosts) tally.plan(host, ways, "paths to other hosts");
   for (const RailsHost& host : report.hosts)
-    if (std::find(hosts.begin(), hosts.end(), host.host) == hosts.end())
+    if (std::ranges::find(hosts, host.host) == hosts.end())
       return Error(ErrorCode::defect,
                    format("the ranks report on {}, which is none of the hosts", host.host));
   for (const RailPair& pair : report.pairs) {
-    if (std::all_of(pair.cells.begin(), pair.cells.end(),
-                    [](const RailResult& cell) { return cell.end == RailEnd::unlike; }))
+    if (std::ranges::all_of(pair.cells,
+                            [](const RailResult& cell) { return cell.end == RailEnd::unlike; }))
       continue;
     const Host &from = report.hosts[size_t(pair.from)].host,
                &to = report.hosts[size_t(pair.to)].host;

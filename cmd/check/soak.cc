@@ -33,7 +33,7 @@ bool measures(const Finding& finding) {
 
 // The worst of each name into the list.
 void keep_worst(std::vector<Finding>& list, const Finding& finding) {
-  const auto known = std::find_if(list.begin(), list.end(), [&](const Finding& one) {
+  const auto known = std::ranges::find_if(list, [&](const Finding& one) {
     return one.name == finding.name && one.unit == finding.unit;
   });
   if (known == list.end())
@@ -46,14 +46,14 @@ void keep_worst(std::vector<Finding>& list, const Finding& finding) {
 bool counts(const CheckReport& round, const Finding& finding) {
   const std::string suite = finding.name.substr(0, finding.name.find('/'));
   return finding.status == FindingStatus::fail ||
-         std::none_of(round.suites.begin(), round.suites.end(), [&](const SuiteResult& result) {
+         std::ranges::none_of(round.suites, [&](const SuiteResult& result) {
            return result.suite->name == suite && result.end == SuiteEnd::broke;
          });
 }
 
 bool has_failed(const CheckReport& round) {
-  return std::any_of(round.findings.begin(), round.findings.end(),
-                     [](const Finding& f) { return f.status == FindingStatus::fail; });
+  return std::ranges::any_of(round.findings,
+                             [](const Finding& f) { return f.status == FindingStatus::fail; });
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ void SoakTotal::add(const CheckReport& given) {
   }
   for (const Culprit& culprit : round.culprits) {
     auto& all = all_.culprits;
-    const auto known = std::find_if(all.begin(), all.end(), [&](const Culprit& one) {
+    const auto known = std::ranges::find_if(all, [&](const Culprit& one) {
       return one.kind == culprit.kind && one.host == culprit.host && one.name == culprit.name;
     });
     if (known == all.end())
@@ -134,7 +134,7 @@ void SoakTotal::add_suites(const CheckReport& round) {
 
 void SoakTotal::add_finding(const Finding& finding, const std::string& began) {
   const bool passes = finding.status == FindingStatus::pass;
-  auto tally = std::find_if(tallies_.begin(), tallies_.end(), [&](const Tally& one) {
+  auto tally = std::ranges::find_if(tallies_, [&](const Tally& one) {
     const bool both_pass = passes && one.worst.status == FindingStatus::pass;
     return one.worst.name == finding.name && (both_pass || one.worst.at == finding.at);
   });

@@ -110,7 +110,7 @@ void take(CheckRun& run, const char* suite, std::vector<Finding> findings) {
   for (Finding& finding : findings) {
     finding.name = format("{}/{}", suite, finding.name);
     if (finding.status == FindingStatus::fail && finding.at.kind != SubjectKind::link &&
-        std::find(run.hosts.begin(), run.hosts.end(), finding.at.host) != run.hosts.end())
+        std::ranges::find(run.hosts, finding.at.host) != run.hosts.end())
       run.out.try_emplace(finding.at.host, suite);
     run.findings.push_back(std::move(finding));
   }
@@ -152,7 +152,7 @@ LaunchOptions CheckRun::launch_of(const std::vector<Host>& some) const {
   LaunchOptions on_some = launch;
   on_some.ranks = 0;  // every slot of theirs
   std::erase_if(on_some.hosts.hosts, [&](const launcher::HostSpec& host) {
-    return std::find(some.begin(), some.end(), host.host()) == some.end();
+    return std::ranges::find(some, host.host()) == some.end();
   });
   return on_some;
 }
@@ -188,9 +188,9 @@ Status check_inventory(CheckRun& run) {
   const auto groups = group_hosts(topologies);
   take(run, "inventory", hosts_findings(topologies, groups, false));
   for (const HostTopology& host : topologies)
-    if (host.view &&
-        std::any_of(host.view->graph.gpus.begin(), host.view->graph.gpus.end(),
-                    [&](int gpu) { return host.view->graph.nodes[size_t(gpu)].fabric_links > 0; }))
+    if (host.view && std::ranges::any_of(host.view->graph.gpus, [&](int gpu) {
+          return host.view->graph.nodes[size_t(gpu)].fabric_links > 0;
+        }))
       run.nvlinked.insert(host.host);
   if (!groups.empty()) {
     const TopoView& usual = *topologies[size_t(groups[0][0])].view;

@@ -128,7 +128,7 @@ std::optional<bool> TrendMaker::look(const Past& past, const Past& failed, const
   if (suite == suites().size()) return std::nullopt;
   const Subject& at = finding.at;
   if (!at.host.named()) {
-    const bool other = std::any_of(past.failures.begin(), past.failures.end(), [&](auto& failure) {
+    const bool other = std::ranges::any_of(past.failures, [&](auto& failure) {
       return !failure.at.host.named() && suite_of(failure.name) == suite;
     });
     if (past.hosts != failed.hosts || !past.done[suite] || other) return std::nullopt;
@@ -155,8 +155,8 @@ std::optional<TrendFinding> TrendMaker::follow(const std::string& name) const {
   if (newest == all_.rend()) return std::nullopt;
   const Past& failed = *newest;
   TrendFinding made;
-  made.finding = *std::find_if(failed.failures.begin(), failed.failures.end(),
-                               [&](auto& failure) { return name_of_finding(failure) == name; });
+  made.finding = *std::ranges::find_if(
+      failed.failures, [&](auto& failure) { return name_of_finding(failure) == name; });
   made.last = failed.time();
   bool before = false;  // the check that looked at it last fails
   size_t streak = 0;
@@ -193,9 +193,9 @@ bool TrendMaker::is_missing(const Host& host) const {
                                    [&](const Past& past) { return past.hosts.contains(host); });
   if (newest == all_.rend()) return false;
   return std::any_of(all_.rbegin(), newest, [&](const Past& past) {
-    return past.hosts.size() > 1 &&
-           std::any_of(newest->hosts.begin(), newest->hosts.end(),
-                       [&](const Host& peer) { return past.hosts.contains(peer); });
+    return past.hosts.size() > 1 && std::ranges::any_of(newest->hosts, [&](const Host& peer) {
+             return past.hosts.contains(peer);
+           });
   });
 }
 
@@ -249,10 +249,11 @@ Result<Trend> TrendMaker::make(double below, const std::vector<std::string>& onl
     wanted.insert(host);
   }
   std::erase_if(all_, [&](const Past& past) {
-    return !wanted.empty() && std::none_of(past.hosts.begin(), past.hosts.end(),
-                                           [&](const Host& host) { return wanted.contains(host); });
+    return !wanted.empty() && std::ranges::none_of(past.hosts, [&](const Host& host) {
+      return wanted.contains(host);
+    });
   });
-  std::sort(all_.begin(), all_.end(), [](const Past& a, const Past& b) {
+  std::ranges::sort(all_, [](const Past& a, const Past& b) {
     return std::tie(a.run.unix_s, a.run.file) < std::tie(b.run.unix_s, b.run.file);
   });
   Trend trend;
@@ -265,16 +266,16 @@ Result<Trend> TrendMaker::make(double below, const std::vector<std::string>& onl
   }
   for (const std::string& name : names)
     if (auto finding = follow(name)) trend.findings.push_back(std::move(*finding));
-  std::stable_sort(trend.findings.begin(), trend.findings.end(),
-                   [](const TrendFinding& a, const TrendFinding& b) { return a.state < b.state; });
+  std::ranges::stable_sort(trend.findings, {}, &TrendFinding::state);
   for (const Host& host : wanted.empty() ? hosts : wanted) trend.hosts.push_back(follow_host(host));
-  std::sort(trend.hosts.begin(), trend.hosts.end(),
-            [](const TrendHost& a, const TrendHost& b) { return a.host.name < b.host.name; });
+  std::ranges::sort(trend.hosts, [](const TrendHost& a, const TrendHost& b) {
+    return a.host.name < b.host.name;
+  });
   // Each host's are those of its newest check, unless its peers have newer ones without it.
   std::set<Host> newer;
   for (auto past = all_.rbegin(); past != all_.rend(); ++past) {
-    const bool newest = std::none_of(past->hosts.begin(), past->hosts.end(),
-                                     [&](const Host& host) { return newer.contains(host); });
+    const bool newest =
+        std::ranges::none_of(past->hosts, [&](const Host& host) { return newer.contains(host); });
     for (const Culprit& culprit : past->culprits) {
       const Host& host = culprit.host;
       const bool now = host.named() ? !newer.contains(host) && !is_missing(host) : newest;
@@ -288,14 +289,12 @@ Result<Trend> TrendMaker::make(double below, const std::vector<std::string>& onl
     judge_figure(figure, below);
     trend.figures.push_back(figure);
   }
-  std::stable_sort(trend.figures.begin(), trend.figures.end(),
-                   [](const TrendFigure& a, const TrendFigure& b) {
-                     const auto order = [](const TrendFigure& one) {
-                       return std::tuple(!one.declines, one.declines ? one.late / one.early : 0,
-                                         one.what == "path");
-                     };
-                     return order(a) < order(b);
-                   });
+  std::ranges::stable_sort(trend.figures, [](const TrendFigure& a, const TrendFigure& b) {
+    const auto order = [](const TrendFigure& one) {
+      return std::tuple(!one.declines, one.declines ? one.late / one.early : 0, one.what == "path");
+    };
+    return order(a) < order(b);
+  });
   return trend;
 }
 

@@ -19,7 +19,7 @@ constexpr double kLeastGBps = 1e-6;  // nothing passes: its logarithm
 
 // The first or the second of two in the middle.
 double middle(std::vector<double> values, bool second) {
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   return values[second ? values.size() / 2 : (values.size() - 1) / 2];
 }
 
@@ -36,8 +36,8 @@ std::string partners(const CheckReport& report, size_t suite) {
 }  // namespace
 
 void judge_figure(TrendFigure& figure, double below) {
-  std::stable_sort(figure.values.begin(), figure.values.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::ranges::stable_sort(figure.values,
+                           [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<double> all, steps;
   for (const auto& [time, value] : figure.values) {
     if (!all.empty())
@@ -48,7 +48,7 @@ void judge_figure(TrendFigure& figure, double below) {
   figure.first = all.front();
   figure.last = all.back();
   figure.median = median(all);
-  figure.worst = *std::min_element(all.begin(), all.end());
+  figure.worst = *std::ranges::min_element(all);
   if (all.size() < kLeastValues) return;
   // In the middle of two: the one that speaks against a decline: a value that is alone is none.
   const auto third = ptrdiff_t(all.size() / 3);

@@ -96,16 +96,14 @@ std::vector<Finding> findings_of(const Trend& trend, const std::string& folder,
 std::vector<Culprit> culprits_of(const Trend& trend) {
   std::vector<std::pair<size_t, Culprit>> ranked;
   for (const Culprit& culprit : trend.culprits) {
-    const auto same =
-        std::find_if(trend.findings.begin(), trend.findings.end(), [&](const TrendFinding& one) {
-          return one.state <= TrendState::ongoing && one.finding.at.kind == culprit.kind &&
-                 subject_name(one.finding.at) == culprit.name;
-        });
+    const auto same = std::ranges::find_if(trend.findings, [&](const TrendFinding& one) {
+      return one.state <= TrendState::ongoing && one.finding.at.kind == culprit.kind &&
+             subject_name(one.finding.at) == culprit.name;
+    });
     auto& [rank, told] = ranked.emplace_back(size_t(same - trend.findings.begin()), culprit);
     if (same != trend.findings.end()) told.evidence = words_of(*same);
   }
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::ranges::stable_sort(ranked, [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Culprit> culprits;
   for (auto& [rank, culprit] : ranked) culprits.push_back(std::move(culprit));
   return culprits;
@@ -135,7 +133,7 @@ Table hosts_table(const Trend& trend) {
         .push_back(host.host.name);
   }
   // Those that fail first.
-  std::stable_sort(alike.groups().begin(), alike.groups().end(), [](const auto& a, const auto& b) {
+  std::ranges::stable_sort(alike.groups(), [](const auto& a, const auto& b) {
     const auto is_well = [](const auto& group) { return group.first[0] == "well"; };
     return is_well(a) < is_well(b);
   });

@@ -225,7 +225,7 @@ void take_operations(ParsedLine& line) {
   if (op == nullptr || output == line.given.end()) return;
   std::vector<std::string> files;
   for (const std::string& word : output->second) {
-    const bool known = std::find(op->allowed.begin(), op->allowed.end(), word) != op->allowed.end();
+    const bool known = std::ranges::find(op->allowed, word) != op->allowed.end();
     const std::string operation = known ? word : meant_value(*op, word);
     if (operation.empty() || word == "+") {
       files.push_back(word);
@@ -310,7 +310,7 @@ Status check_mistaken(const std::vector<std::string>& arguments, const ParsedLin
   for (const Mistaken& row : kMistaken) {
     if (!line.has(row.option) || !row.theirs(line.text(row.option))) continue;
     const auto typed = [&](const std::string& word) { return word.starts_with(row.typed); };
-    if (std::none_of(arguments.begin(), arguments.end(), typed)) continue;
+    if (std::ranges::none_of(arguments, typed)) continue;
     if (const std::string theirs = foreign_option(*line.command, row.typed, line.text(row.option));
         !theirs.empty())
       return usage(format("--{} {}: {}; {}", row.option, line.text(row.option), row.wrong, theirs));
@@ -327,8 +327,7 @@ Status check_mistaken(const std::vector<std::string>& arguments, const ParsedLin
 // plan's collective, before it was a word.
 Status take_planned(ParsedLine& line) {
   const std::vector<std::string>& known = line.command->known_words;
-  if (!line.has("op") || std::find(known.begin(), known.end(), line.text("op")) == known.end())
-    return {};
+  if (!line.has("op") || std::ranges::find(known, line.text("op")) == known.end()) return {};
   const std::string op = line.text("op");
   if (!line.words.empty())
     return usage(format("--op {} beside {}: expected one collective", op, line.words[0]));
@@ -354,10 +353,9 @@ std::vector<std::string> with_two_dashes(std::vector<std::string> arguments) {
   for (std::string& word : arguments) {
     if (word.size() < 3 || word[0] != '-' || word[1] == '-') continue;
     const std::string longer = "-" + word, name = longer.substr(0, longer.find('='));
-    const bool theirs = std::any_of(std::begin(kForeign), std::end(kForeign),
-                                    [&](const auto& row) { return name == row.option; });
-    if (theirs || std::find(std::begin(kOneDash), std::end(kOneDash), name) != std::end(kOneDash))
-      word = longer;
+    const bool theirs =
+        std::ranges::any_of(kForeign, [&](const auto& row) { return name == row.option; });
+    if (theirs || std::ranges::find(kOneDash, name) != std::end(kOneDash)) word = longer;
   }
   return arguments;
 }
@@ -385,8 +383,8 @@ std::string meant_value(const Option& option, const std::string& value) {
   const std::string word = small_letters(value);
   for (const Meaning& meaning : kMeanings)
     if (std::string_view(option.name) == meaning.option && has_word(meaning.words, word) &&
-        (*meaning.ours == '-' || std::find(option.allowed.begin(), option.allowed.end(),
-                                           meaning.ours) != option.allowed.end()))
+        (*meaning.ours == '-' ||
+         std::ranges::find(option.allowed, meaning.ours) != option.allowed.end()))
       return meaning.ours;
   // Open MPI's ppr:N:node, N ranks on each.
   if (std::string_view(option.name) == "map-by" && word.rfind("ppr:", 0) == 0)
@@ -413,7 +411,7 @@ Status take_habits(const std::vector<std::string>& arguments, ParsedLine& line) 
            std::string_view("gtwcG").find(word[1]) != std::string_view::npos &&
            (word.size() == 2 || digits(word.substr(2)));
   };
-  line.nccl_tests = std::any_of(arguments.begin(), arguments.end(), nccl_tests);
+  line.nccl_tests = std::ranges::any_of(arguments, nccl_tests);
   take_operations(line);
   line.nccl_tests |= !line.notes.empty();
   take_types(line);

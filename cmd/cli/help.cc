@@ -96,8 +96,7 @@ bool is_own(const Option& option) {
 // people use.
 std::string usual_options(const Command& command, size_t width) {
   const auto among = [](const auto& list, const Option& option) {
-    return std::find(std::begin(list), std::end(list), std::string_view(option.name)) !=
-           std::end(list);
+    return std::ranges::find(list, std::string_view(option.name)) != std::end(list);
   };
   std::string own, usual, everywhere;
   for (const Option& option : options()) {
@@ -186,7 +185,7 @@ std::string command_head(const Command& command, bool full, size_t width) {
 
 // Empty when the topic says nothing about this command.
 std::string topic_text(const Command& command, const std::string& topic, size_t width) {
-  const auto group = std::find(kGroupTopics.begin(), kGroupTopics.end(), topic);
+  const auto group = std::ranges::find(kGroupTopics, topic);
   if (group != kGroupTopics.end())
     return option_list(command, true, width, int(group - kGroupTopics.begin()));
   if (topic == "examples") return example_lines(command, width);
@@ -198,7 +197,7 @@ std::string topic_text(const Command& command, const std::string& topic, size_t 
 // All of it where that fits on a screen, else the options a line each, else the usual ones.
 std::string command_help(const Command& command, size_t width) {
   const auto fits = [](const std::string& text) {
-    return std::count(text.begin(), text.end(), '\n') <= kScreen;
+    return std::ranges::count(text, '\n') <= kScreen;
   };
   const std::string more = format("\ncollctl {} --help TOPIC says more: ", command.name);
   const std::string topics = more.substr(1) + topics_of(command);
@@ -217,7 +216,7 @@ std::string command_help(const Command& command, size_t width) {
 
 bool is_help_topic(const std::string& word) {
   return word == "all" || word == "examples" || word == "exit-codes" ||
-         std::find(kGroupTopics.begin(), kGroupTopics.end(), word) != kGroupTopics.end() ||
+         std::ranges::find(kGroupTopics, word) != kGroupTopics.end() ||
          find_option(word) != nullptr;
 }
 

@@ -75,9 +75,8 @@ Status place_words(ParsedLine& line, const std::vector<std::string>& arguments) 
     line.collective = find_collective(words[0]);
     if (line.collective == nullptr && line.help) return {};
     if (line.collective == nullptr)
-      return unknown_collective(
-          arguments,
-          size_t(std::find(arguments.begin(), arguments.end(), words[0]) - arguments.begin()));
+      return unknown_collective(arguments,
+                                size_t(std::ranges::find(arguments, words[0]) - arguments.begin()));
     words.erase(words.begin());
   }
   if (stands_under_run(command)) line.collective = &command;
@@ -99,8 +98,7 @@ Status place_words(ParsedLine& line, const std::vector<std::string>& arguments) 
     return usage("expected " + expected);
   }
   if (!command.known_words.empty() && !words.empty() &&
-      std::find(command.known_words.begin(), command.known_words.end(), words[0]) ==
-          command.known_words.end())
+      std::ranges::find(command.known_words, words[0]) == command.known_words.end())
     return usage(format("'{}': expected {}", words[0], joined(command.known_words)));
   if (line.has_program && line.program.empty()) return usage("expected a program after --");
   return {};
@@ -216,7 +214,7 @@ double ParsedLine::number(const std::string& option, double otherwise) const {
 }
 
 const char* ParsedLine::first_of(std::initializer_list<const char*> names) const {
-  const auto at = std::find_if(names.begin(), names.end(), [&](auto* name) { return has(name); });
+  const auto at = std::ranges::find_if(names, [&](auto* name) { return has(name); });
   return at == names.end() ? nullptr : *at;
 }
 
@@ -230,7 +228,7 @@ Status ParsedLine::exclusive(const char* option, std::initializer_list<Excluded>
 
 Result<ParsedLine> parse(const std::vector<std::string>& arguments) {
   ParsedLine line;
-  const auto split = std::find(arguments.begin(), arguments.end(), "--");
+  const auto split = std::ranges::find(arguments, "--");
   std::vector<std::string> ours = with_two_dashes({arguments.begin(), split});
   line.has_program = split != arguments.end();
   if (line.has_program) line.program.assign(split + 1, arguments.end());

@@ -63,7 +63,7 @@ std::string expectation(const Option& option) {
 
 bool legal(const Option& option, const std::string& value) {
   const auto allows = [&](const std::string& word) {
-    return std::find(option.allowed.begin(), option.allowed.end(), word) != option.allowed.end();
+    return std::ranges::find(option.allowed, word) != option.allowed.end();
   };
   switch (option.kind) {
     case ValueKind::flag:
@@ -91,7 +91,7 @@ bool legal(const Option& option, const std::string& value) {
       return allows(value);
     case ValueKind::choices: {
       const auto parts = expand_choices(option, value);
-      return !parts.empty() && std::all_of(parts.begin(), parts.end(), allows);
+      return !parts.empty() && std::ranges::all_of(parts, allows);
     }
     case ValueKind::text:
     case ValueKind::file:
@@ -125,7 +125,7 @@ std::vector<std::string> expand_choices(const Option& option, const std::string&
       parts.erase(std::remove(parts.begin(), parts.end(), "all"), parts.end());
       return parts;
     }
-    if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.emplace_back(part);
+    if (std::ranges::find(parts, part) == parts.end()) parts.emplace_back(part);
   }
   return parts;
 }
@@ -144,7 +144,7 @@ int64_t whole_value(const Option& option, const std::vector<std::string>& given)
   if (!takes_value(option) || option.kind == ValueKind::file) return int64_t(given.size());
   const std::string& value = given.back();
   if (option.kind == ValueKind::size) return int64_t(*base::parse_bytes(value));
-  const auto word = std::find(option.allowed.begin(), option.allowed.end(), value);
+  const auto word = std::ranges::find(option.allowed, value);
   if (option.kind != ValueKind::integer) return word - option.allowed.begin();
   return word != option.allowed.end() ? -1 : std::strtoll(value.c_str(), nullptr, 10);
 }
@@ -154,7 +154,7 @@ void word_field(base::Record& io, const Option& option, const char* name, uint64
   std::string word = io.reading() ? "" : option.allowed.at(number);
   io.field(name, word);
   if (!io.reading()) return;
-  const auto at = std::find(option.allowed.begin(), option.allowed.end(), word);
+  const auto at = std::ranges::find(option.allowed, word);
   number = uint64_t(at - option.allowed.begin());
   if (at == option.allowed.end()) io.fail(name, joined(option.allowed)), number = 0;
 }

@@ -105,8 +105,8 @@ void less_than_machine(const HostFacts& facts, Finding& check) {
 // have; empty: nothing.
 std::string missing_of(const std::string& name, const HostFacts& facts) {
   const base::NvidiaFacts& nvidia = facts.nvidia;
-  const bool active = std::any_of(facts.rdma.begin(), facts.rdma.end(),
-                                  [](const auto& port) { return port.state == "ACTIVE"; });
+  const bool active =
+      std::ranges::any_of(facts.rdma, [](const auto& port) { return port.state == "ACTIVE"; });
   if (name == "rdma" && !facts.rdma.empty() && !active)
     return format("there {} {} RDMA port{}, and none is active",
                   facts.rdma.size() == 1 ? "is" : "are", facts.rdma.size(),
@@ -122,7 +122,7 @@ std::string missing_of(const std::string& name, const HostFacts& facts) {
 
 // Whether anybody has one: columns of hardware that nobody has are left out.
 bool anywhere(const Survey& survey, const std::string& name) {
-  return std::any_of(survey.hosts.begin(), survey.hosts.end(), [&](const SurveyedHost& host) {
+  return std::ranges::any_of(survey.hosts, [&](const SurveyedHost& host) {
     if (!host.facts) return false;
     if (name == "driver" || name == "gpus")
       return !host.facts->nvidia.driver.empty() || !host.facts->nvidia.gpus.empty() ||
@@ -289,11 +289,9 @@ void Examiner::cgroup(const SurveyedHost& host) {
       return other.facts && &other != &host &&
              other.facts->cgroup.cores.value_or(1e9) <= *limits.cores;
     };
-    const auto others =
-        std::count_if(survey_.hosts.begin(), survey_.hosts.end(),
-                      [&](const SurveyedHost& other) { return other.facts && &other != &host; });
-    const bool alone =
-        others > 1 && 2 * std::count_if(survey_.hosts.begin(), survey_.hosts.end(), less) < others;
+    const auto others = std::ranges::count_if(
+        survey_.hosts, [&](const SurveyedHost& other) { return other.facts && &other != &host; });
+    const bool alone = others > 1 && 2 * std::ranges::count_if(survey_.hosts, less) < others;
     check.odd = alone;
     if (alone || *limits.cores < 1)
       return fail(check, alone ? "as the other hosts" : "1 core or more",

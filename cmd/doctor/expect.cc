@@ -124,9 +124,8 @@ using InForce = std::map<std::string, const ExpectedValue*>;  // by key
 InForce in_force(const Expectation& expect, const std::vector<std::string>& models, bool floors) {
   InForce found;
   const auto of_host = [&](const ExpectedValue& value) {
-    return std::any_of(models.begin(), models.end(), [&](const std::string& model) {
-      return model.find(value.model) != model.npos;
-    });
+    return std::ranges::any_of(
+        models, [&](const std::string& model) { return model.find(value.model) != model.npos; });
   };
   for (const bool of_models : {false, true})
     for (const ExpectedValue& value : expect.values)
@@ -224,7 +223,7 @@ void add_expectations(const Host& host, const HostFacts& facts, const Expectatio
 }
 
 bool expects(const Expectation& expect, ExpectKind kind) {
-  return std::any_of(expect.values.begin(), expect.values.end(), [&](const ExpectedValue& value) {
+  return std::ranges::any_of(expect.values, [&](const ExpectedValue& value) {
     return (find_key(value.key)->kind == KeyKind::floor) == (kind == ExpectKind::floor);
   });
 }

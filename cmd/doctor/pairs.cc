@@ -116,8 +116,8 @@ std::vector<DialledAddress> addresses_to_dial(const std::vector<UsableAddress>& 
     return {{missing, true}};
   }
   for (const UsableAddress& at : to)
-    if (std::any_of(from.begin(), from.end(),
-                    [&](const UsableAddress& own) { return network_of(own) == network_of(at); }))
+    if (std::ranges::any_of(
+            from, [&](const UsableAddress& own) { return network_of(own) == network_of(at); }))
       dialled.push_back({at, true});
   if (dialled.empty())
     for (const UsableAddress& at : to) dialled.push_back({at, false});
@@ -195,11 +195,11 @@ std::vector<PairVerdict> verdicts(const Survey& survey) {
   for (auto& [key, verdict] : by_pair) {
     const auto good = [](const PairResult* pair) { return pair->result.end == ReachEnd::ok; };
     auto& results = verdict.results;
-    const bool any = std::any_of(results.begin(), results.end(), good);
+    const bool any = std::ranges::any_of(results, good);
     // One path that works is enough: routed ones that fail do not count then.
     if (any)
       std::erase_if(results, [&](const PairResult* pair) { return !pair->shared && !good(pair); });
-    verdict.failed = !std::all_of(results.begin(), results.end(), good);
+    verdict.failed = !std::ranges::all_of(results, good);
     list.push_back(std::move(verdict));
   }
   return list;

@@ -133,8 +133,8 @@ void write_host(JsonWriter& json, const SurveyedHost& host) {
 
 Document doctor_document(const Survey& survey, const Diagnosis& diagnosis, std::string json) {
   const size_t hosts = survey.hosts.size();
-  const auto lost = size_t(std::count_if(survey.hosts.begin(), survey.hosts.end(),
-                                         [](const auto& host) { return host.error.has_value(); }));
+  const auto lost = size_t(
+      std::ranges::count_if(survey.hosts, [](const auto& host) { return host.error.has_value(); }));
   Document document = document_with(std::move(json), "checks");
   document.title =
       format("collctl doctor: {}", hosts == 1 ? survey.hosts[0].spec.name : counted(hosts, "host"));

@@ -260,7 +260,7 @@ std::vector<std::string> judged_facts() {
   std::vector<std::string> names = peer_facts();
   for (const FactRule& rule : kFactRules)
     names.push_back(format("{} {}", counter_kind_word(rule.kind), rule.fact));
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }

@@ -147,9 +147,8 @@ bool Surveyor::plan_dial(int from, int to, const DialledAddress& dialled,
   PairResult pair{from, to, dialled.at.interface, dialled.shared, {}};
   pair.result.host = to;
   pair.result.address = dialled.at.address;
-  const auto listens = std::find_if(peer.listens.begin(), peer.listens.end(), [&](const auto& at) {
-    return at.address == dialled.at.address;
-  });
+  const auto listens = std::ranges::find_if(
+      peer.listens, [&](const auto& at) { return at.address == dialled.at.address; });
   const bool known = listens != peer.listens.end(), open = known && listens->port != 0;
   pair.result.text = open    ? "it was not dialled"
                      : known ? "the host cannot listen there: " + listens->error
@@ -164,8 +163,8 @@ Status Surveyor::dial() {
   COLL_TRY(base::fill_random({reinterpret_cast<uint8_t*>(&seed), sizeof seed}));
   const auto usable_by_host = usable_addresses(survey_.hosts);
   const auto pairs = pairs_to_test(survey_.hosts, seed);
-  const auto all = size_t(std::count_if(survey_.hosts.begin(), survey_.hosts.end(),
-                                        [](const auto& host) { return host.facts.has_value(); }));
+  const auto all = size_t(std::ranges::count_if(
+      survey_.hosts, [](const auto& host) { return host.facts.has_value(); }));
   survey_.untested_pairs = all == 0 ? 0 : all * (all - 1) - pairs.size();
   std::vector<std::vector<launcher::ReachTarget>> targets(survey_.hosts.size());
   std::vector<std::vector<size_t>> pair_of(survey_.hosts.size());  // of each target

@@ -42,14 +42,13 @@ Rows rows_in(const Ordered& all, const std::string& key) {
     for (const Ordered& entry : all[key]) {
       add_cells(entry, "", found.emplace_back());
       for (const auto& [title, text] : found.back())
-        if (std::find(rows.titles.begin(), rows.titles.end(), title) == rows.titles.end())
+        if (std::ranges::find(rows.titles, title) == rows.titles.end())
           rows.titles.push_back(title);
     }
   for (const Cells& cells : found) {
     std::vector<std::string>& row = rows.cells.emplace_back(rows.titles.size());
     for (const auto& [title, text] : cells)
-      row[size_t(std::find(rows.titles.begin(), rows.titles.end(), title) - rows.titles.begin())] =
-          text;
+      row[size_t(std::ranges::find(rows.titles, title) - rows.titles.begin())] = text;
   }
   return rows;
 }
@@ -120,9 +119,9 @@ std::string lists_text(const std::string& json, size_t width) {
       TableColumn column{.title = rows.titles[c], .left = true};
       for (const auto& row : rows.cells) column.cells.push_back(first_line(row[c]));
       // Lists in lists are for programs.
-      const bool nested = std::any_of(
-          column.cells.begin(), column.cells.end(),
-          [](const std::string& cell) { return cell.starts_with("[{") || cell.starts_with("[["); });
+      const bool nested = std::ranges::any_of(column.cells, [](const std::string& cell) {
+        return cell.starts_with("[{") || cell.starts_with("[[");
+      });
       if (!nested) columns.push_back(std::move(column));
     }
     if (!columns.empty()) text += format("#\n# {}\n", key) + table_text(columns, {}, width);

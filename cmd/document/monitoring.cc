@@ -74,7 +74,7 @@ std::string case_xml(const Finding& finding) {
 std::vector<Finding> cases_of(const Judgement& judged) {
   std::vector<Finding> cases = judged.checks;
   const auto fails = [](const Finding& f) { return f.status == FindingStatus::fail; };
-  const bool told = std::any_of(cases.begin(), cases.end(), fails) && !judged.verdict.error();
+  const bool told = std::ranges::any_of(cases, fails) && !judged.verdict.error();
   if (!cases.empty() && (judged.verdict.ok() || judged.verdict.incomplete() || told)) return cases;
   Finding all{.name = "verdict"};
   if (const auto& error = judged.verdict.error()) {

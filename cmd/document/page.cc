@@ -138,7 +138,7 @@ HostTable hosts_by_checks(const std::vector<Finding>& checks) {
   std::vector<Host> hosts;
   std::map<std::pair<Host, std::string>, FindingStatus> worst;
   const auto add = [](auto& list, const auto& name) {
-    if (std::find(list.begin(), list.end(), name) == list.end()) list.push_back(name);
+    if (std::ranges::find(list, name) == list.end()) list.push_back(name);
   };
   const auto rank = [](FindingStatus status) {
     return status == FindingStatus::fail         ? 3
@@ -180,11 +180,11 @@ std::string hosts_html(HostTable hosts) {
     return std::count(row.begin() + 1, row.end(), "FAIL");
   };
   auto& rows = hosts.rows;
-  std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) {
+  std::ranges::stable_sort(rows, [&](const auto& a, const auto& b) {
     return failures(a) != failures(b) ? failures(a) > failures(b)
                                       : !HostTable::is_plain(a) && HostTable::is_plain(b);
   });
-  const auto first_plain = std::find_if(rows.begin(), rows.end(), HostTable::is_plain);
+  const auto first_plain = std::ranges::find_if(rows, HostTable::is_plain);
   std::vector<std::vector<std::string>> folded;
   if (size_t(rows.end() - first_plain) > kMostPlainHosts) {
     folded.assign(first_plain, rows.end());
@@ -214,13 +214,12 @@ Rows for_people(Rows rows) {
     return cell.empty() || cell == "false" || cell == "[]";
   };
   for (size_t column = rows.titles.size(); column-- > 0;) {
-    if (!std::all_of(rows.cells.begin(), rows.cells.end(),
-                     [&](const auto& row) { return is_nothing(row[column]); }))
+    if (!std::ranges::all_of(rows.cells, [&](const auto& row) { return is_nothing(row[column]); }))
       continue;
     rows.titles.erase(rows.titles.begin() + long(column));
     for (auto& row : rows.cells) row.erase(row.begin() + long(column));
   }
-  const auto at = std::find(rows.titles.begin(), rows.titles.end(), "host");
+  const auto at = std::ranges::find(rows.titles, "host");
   if (at == rows.titles.end()) return rows;
   const size_t host = size_t(at - rows.titles.begin());
   NamesBy<std::vector<std::string>> alike;
@@ -314,9 +313,8 @@ std::string page_of(const Document& document) {
   if (const std::string made = made_text(judged); !made.empty())
     html += format("<p class=\"muted\">{}</p>\n", escaped(made));
   if (document.has_verdict) html += verdict_html(document) + findings_html(judged);
-  const bool has_hosts = std::any_of(document.parts.begin(), document.parts.end(), [](auto& part) {
-    return std::holds_alternative<HostTable>(part.what);
-  });
+  const bool has_hosts = std::ranges::any_of(
+      document.parts, [](auto& part) { return std::holds_alternative<HostTable>(part.what); });
   if (!has_hosts) html += hosts_html(hosts_by_checks(judged.checks));
   html += parts_html(document, false) + pictures(document.svg) + pictures(document.more_svg) +
           parts_html(document, true);

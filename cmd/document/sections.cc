@@ -23,8 +23,8 @@ Section culprits_of(const Judgement& judged, std::set<const Finding*>& told) {
     Section::Entry& entry = section.entries.emplace_back();
     entry.lines.emplace_back(format("{} {}", subject_word(culprit.kind), culprit.name),
                              evidence_alone(culprit));
-    const auto same = std::find_if(judged.checks.begin(), judged.checks.end(),
-                                   [&](const Finding& finding) { return says(finding, culprit); });
+    const auto same = std::ranges::find_if(
+        judged.checks, [&](const Finding& finding) { return says(finding, culprit); });
     if (same == judged.checks.end()) continue;
     told.insert(&*same);
     entry.remedy = same->remedy;
@@ -93,7 +93,7 @@ std::vector<std::string> hosts_at_fault(const Judgement& judged) {
       if (finding.status == FindingStatus::fail && finding.at.kind == SubjectKind::host &&
           finding.at.host.named())
         names.push_back(finding.at.host.name);
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }

@@ -52,7 +52,7 @@ bool same_bytes(const uint8_t* a, const uint8_t* b, uint64_t bytes) {
       differ[t] = std::memcmp(a + begin, b + begin, std::min(each, bytes - begin)) != 0;
     });
   for (std::thread& thread : list) thread.join();
-  return std::count(differ.begin(), differ.end(), 0) == int64_t(threads);
+  return std::ranges::count(differ, 0) == int64_t(threads);
 }
 
 const uint8_t* GpuBench::sent_by(int gpu) const {

@@ -54,7 +54,7 @@ Result<std::vector<double>> race(const std::vector<Lane>& lanes, uint64_t bytes,
       list->push_back(std::move(event));
     }
   COLL_ASSIGN(const std::vector<double> once, timed_lanes(lanes, times, 1));
-  const double slowest_us = *std::max_element(once.begin(), once.end());
+  const double slowest_us = *std::ranges::max_element(once);
   const int count = int(std::clamp(seconds * 1e6 / slowest_us, 2.0, double(kMostCopies)));
   COLL_ASSIGN(std::vector<double> figures, timed_lanes(lanes, times, count));
   for (double& us : figures) us = double(bytes) * count / us / 1e3;

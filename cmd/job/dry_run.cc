@@ -81,8 +81,8 @@ std::string head_text(const Plan& plan) {
       plan.hosts.size() == 1 ? plan.hosts[0].name : format("{} hosts", plan.hosts.size());
   if (plan.placement) {
     const auto& ranks_of = plan.placement->ranks_of;
-    const auto used = std::count_if(ranks_of.begin(), ranks_of.end(),
-                                    [](const auto& ranks) { return !ranks.empty(); });
+    const auto used =
+        std::ranges::count_if(ranks_of, [](const auto& ranks) { return !ranks.empty(); });
     if (size_t(used) < plan.hosts.size()) where = format("{} of {}", used, where);
   }
   if (plan.ranks == 0) return format("# one rank for each slot of {}, nothing is started\n", where);

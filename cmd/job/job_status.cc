@@ -75,9 +75,8 @@ std::vector<Awaited> awaited(const JobNow& job) {
     }
   std::vector<Awaited> list;
   for (auto& [rank, one] : found) list.push_back(std::move(one));
-  std::stable_sort(list.begin(), list.end(), [](const Awaited& a, const Awaited& b) {
-    return a.waiters.size() > b.waiters.size();
-  });
+  std::ranges::stable_sort(
+      list, [](const Awaited& a, const Awaited& b) { return a.waiters.size() > b.waiters.size(); });
   return list;
 }
 

@@ -60,7 +60,7 @@ std::optional<RankDoing> Inquiry::doing(int rank) const {
 // But for those that are stopped, or have nothing to tell yet but their process' state.
 bool Inquiry::all_have_answered(launcher::RankGroup& job,
                                 const std::vector<RankFacts>& ranks) const {
-  return ranks_answer_ && std::all_of(ranks.begin(), ranks.end(), [&](const RankFacts& r) {
+  return ranks_answer_ && std::ranges::all_of(ranks, [&](const RankFacts& r) {
            const char state = job.state(r.end.rank);
            return r.exited || answers_[size_t(r.end.rank)] || state == 'T' || state == 't' ||
                   (!started(r.end.phase) && state != '?');
@@ -172,7 +172,7 @@ std::string JobLoop::overdue() const {
 
 // Each rank that is left has said what it knows, or is stopped and cannot.
 bool JobLoop::nobody_left_to_hear() const {
-  return std::all_of(ranks_.begin(), ranks_.end(), [&](const RankFacts& r) {
+  return std::ranges::all_of(ranks_, [&](const RankFacts& r) {
     if (r.exited || r.end.error) return true;
     const char state = job_->state(r.end.rank);
     return state == 'T' || state == 't';

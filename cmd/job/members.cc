@@ -21,7 +21,7 @@ constexpr double kSendSeconds = 10;
 
 bool all_are_heard(const std::vector<RankFacts>& ranks, const std::vector<int>& members,
                    bool settled) {
-  return std::all_of(members.begin(), members.end(), [&](int member) {
+  return std::ranges::all_of(members, [&](int member) {
     const RankFacts& r = ranks[size_t(member)];
     return r.exited || r.broken || (settled && (r.state == 'T' || r.state == 't'));
   });
@@ -37,9 +37,8 @@ Regrouped regrouped(const std::vector<RankFacts>& ranks, const std::vector<int>&
       continue;
     }
     LostRanks lost = why_lost(r);
-    const auto same = std::find_if(found.lost.begin(), found.lost.end(), [&](const LostRanks& l) {
-      return l.host == lost.host && l.why == lost.why;
-    });
+    const auto same = std::ranges::find_if(
+        found.lost, [&](const LostRanks& l) { return l.host == lost.host && l.why == lost.why; });
     if (same == found.lost.end())
       found.lost.push_back(std::move(lost));
     else

@@ -82,7 +82,7 @@ void ProgramJob::handle_lost(RankFacts& r, Error why) {
 }
 
 bool ProgramJob::wants_stdin() const {
-  return !readers_.empty() && std::all_of(readers_.begin(), readers_.end(), [&](int rank) {
+  return !readers_.empty() && std::ranges::all_of(readers_, [&](int rank) {
     return job_->stdin_pending(rank) < kStdinAhead;
   });
 }

@@ -164,8 +164,8 @@ void RankOutput::print_groups(int stream) {
   for (int rank = 0; rank < int(kept_[stream].size()); ++rank)
     groups[kept_[stream][size_t(rank)]].push_back(rank);
   std::vector<std::pair<std::string_view, std::vector<int>>> list(groups.begin(), groups.end());
-  std::sort(list.begin(), list.end(),
-            [](const auto& a, const auto& b) { return a.second.front() < b.second.front(); });
+  std::ranges::sort(
+      list, [](const auto& a, const auto& b) { return a.second.front() < b.second.front(); });
   std::string& to = pending_[stream];
   for (const auto& [text, ranks] : list) {
     if (text.empty()) continue;

@@ -66,8 +66,7 @@ Status pass_on(launcher::RankGroup& job, const std::vector<int>& members, int fr
                ByteView payload) {
   ByteReader r(payload);
   const auto to = r.get<int32_t>();
-  const bool known =
-      to == RankRelay::kAll || std::find(members.begin(), members.end(), to) != members.end();
+  const bool known = to == RankRelay::kAll || std::ranges::find(members, to) != members.end();
   if (!r.ok() || !known)
     return Error(ErrorCode::lost, format("rank {} sends to nobody of the job", from)).blame(from);
   ByteWriter w;

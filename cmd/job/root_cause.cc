@@ -152,10 +152,10 @@ std::vector<const RankFacts*> candidates(const std::vector<RankFacts>& ranks) {
     for (const RankFacts* r : all)
       if (!is_quote(ranks, *r) && !lost_a_waiter(ranks, *r)) own.push_back(r);
     const auto closed = [](const RankFacts* r) { return base::only_says_closed(*r->end.error); };
-    if (!std::all_of(own.begin(), own.end(), closed)) std::erase_if(own, closed);
+    if (!std::ranges::all_of(own, closed)) std::erase_if(own, closed);
   }
   std::vector<const RankFacts*>& list = own.empty() ? all : own;
-  std::sort(list.begin(), list.end(), [](const RankFacts* a, const RankFacts* b) {
+  std::ranges::sort(list, [](const RankFacts* a, const RankFacts* b) {
     const int sa = base::severity(a->end.error->code), sb = base::severity(b->end.error->code);
     if (sa != sb) return sa > sb;
     return a->order < b->order;
@@ -230,8 +230,8 @@ std::optional<Error> broken_way(const std::vector<RankFacts>& ranks) {
   for (const RankFacts& r : ranks)
     if (says_way(ranks, r)) ways.push_back(&r);
   if (ways.empty()) return std::nullopt;
-  std::sort(ways.begin(), ways.end(),
-            [](const RankFacts* a, const RankFacts* b) { return a->order < b->order; });
+  std::ranges::sort(ways,
+                    [](const RankFacts* a, const RankFacts* b) { return a->order < b->order; });
   Error e = *ways.front()->end.error;
   e.message = way_text(ranks, *ways.front());
   for (size_t i = 1; i < std::min(ways.size(), kMostWays); ++i)
@@ -261,7 +261,7 @@ std::optional<Error> deadline_error(const std::vector<RankFacts>& ranks, const R
   // A rank that complains itself is not what the others wait for in the end: rather a host that was
   // asked for its ranks and is mute.
   const bool unexplained = end != nullptr && end->end.error.has_value();
-  const auto mute = std::find_if(ranks.begin(), ranks.end(), mute_host);
+  const auto mute = std::ranges::find_if(ranks, mute_host);
   Error e = *speaker.end.error;
   std::string culprits;
   int culprit = -1;
@@ -373,9 +373,8 @@ std::string state_words(char state) {
 }
 
 std::string rank_list(const std::vector<RankFacts>& all, const std::vector<int>& ranks) {
-  const bool one_host = std::all_of(all.begin(), all.end(), [&](const RankFacts& r) {
-    return r.end.host == all.front().end.host;
-  });
+  const bool one_host = std::ranges::all_of(
+      all, [&](const RankFacts& r) { return r.end.host == all.front().end.host; });
   std::vector<std::pair<Host, std::vector<int>>> hosts;  // in the order of their ranks
   for (const int rank : ranks) {
     const RankFacts* facts = one_host ? nullptr : find(all, rank);
@@ -410,10 +409,10 @@ Error late_as_a_whole(const std::vector<RankFacts>& ranks, std::string what,
   what += where_they_are(ranks) + (waits.empty() ? "" : "; " + waits);
   Error e(ErrorCode::deadline, std::move(what));
   const auto stopped = [](const RankFacts& r) { return !r.exited && r.state == 'T'; };
-  const auto first = std::find_if(ranks.begin(), ranks.end(), stopped);
+  const auto first = std::ranges::find_if(ranks, stopped);
   if (first == ranks.end()) {
-    const auto mute = std::find_if(ranks.begin(), ranks.end(),
-                                   [](const RankFacts& r) { return !r.exited && r.state == '?'; });
+    const auto mute =
+        std::ranges::find_if(ranks, [](const RankFacts& r) { return !r.exited && r.state == '?'; });
     if (mute == ranks.end()) return e;
     e.message += format("; host {} has not said how its ranks are", mute->end.host);
     e.hint = stuck_hint(*mute);
@@ -421,8 +420,8 @@ Error late_as_a_whole(const std::vector<RankFacts>& ranks, std::string what,
     return e;
   }
   e.hint = stuck_hint(*first);
-  const bool others = std::any_of(ranks.begin(), ranks.end(),
-                                  [&](const RankFacts& r) { return !r.exited && !stopped(r); });
+  const bool others =
+      std::ranges::any_of(ranks, [&](const RankFacts& r) { return !r.exited && !stopped(r); });
   if (!others) return e;
   e.message =
       format("{} does not move: {}; {}", person(*first), state_words(first->state), e.message);

@@ -104,7 +104,7 @@ Result<TaskSpec> TaskJob::settle(const StartedJob& job) const {
     for (size_t rank = 0; rank < job.gpus_of.size(); ++rank) {
       const int gpus = job.gpus_of[rank];
       if (gpus == 0 || job.local_rank[rank] < gpus) continue;
-      const auto here = std::count(job.host_of.begin(), job.host_of.end(), job.host_of[rank]);
+      const auto here = std::ranges::count(job.host_of, job.host_of[rank]);
       COLL_TRY(check_gpus(job.host_of[rank].name, int(here), gpus, options_.oversubscribe));
     }
   return settled(spec_, {choice.on_gpus, choice.why, int(job.host_of.size())});
@@ -212,9 +212,8 @@ void TaskJob::handle_frame(Event& event) {
       return;
     case FrameType::phase:
       r.end.phase = event.frame.text().substr(0, 64);
-      all_started_ = std::all_of(members_.ranks().begin(), members_.ranks().end(), [&](int member) {
-        return started(ranks_[size_t(member)].end.phase);
-      });
+      all_started_ = std::ranges::all_of(
+          members_.ranks(), [&](int member) { return started(ranks_[size_t(member)].end.phase); });
       sink_.phase(event.rank, r.end.phase);
       note(event.rank);
       return;
@@ -271,12 +270,12 @@ void TaskJob::handle_exit(RankFacts& r) {
 // why, also when it turns out only now.
 bool TaskJob::explains_others(int rank) const {
   const std::vector<RankFacts> known = facts();
-  if (signal_ != 0 || job_error_ || std::any_of(known.begin(), known.end(), died)) return false;
+  if (signal_ != 0 || job_error_ || std::ranges::any_of(known, died)) return false;
   const Host& host = ranks_[size_t(rank)].end.host;
   const auto there = [&](int other) {
     return other >= 0 && size_t(other) < ranks_.size() && ranks_[size_t(other)].end.host == host;
   };
-  return std::any_of(known.begin(), known.end(), [&](const RankFacts& r) {
+  return std::ranges::any_of(known, [&](const RankFacts& r) {
     const auto& e = r.end.error;
     return e && (e->code == ErrorCode::lost || e->code == ErrorCode::deadline) &&
            (there(e->rank) || there(e->awaited));

@@ -254,9 +254,9 @@ Result<launcher::RemoteStart> remote_start(const HostPool& pool, const LaunchOpt
   char folder[4096];
   if (::getcwd(folder, sizeof folder) != nullptr) start.folder = folder;
   const bool on_gpus =
-      options.gpus_on_hosts &&
-      std::all_of(placement.host_of.begin(), placement.host_of.end(),
-                  [&](int host) { return visible_gpus(pool.host(host), options) > 0; });
+      options.gpus_on_hosts && std::ranges::all_of(placement.host_of, [&](int host) {
+        return visible_gpus(pool.host(host), options) > 0;
+      });
   COLL_ASSIGN(const launcher::BindTo bind_to, program != nullptr
                                                   ? launcher::parse_bind_to(options.bind_to)
                                                   : launcher::bind_of(options.bind_to, on_gpus));
@@ -294,8 +294,8 @@ Result<StartedJob> start_on_hosts(const LaunchOptions& options,
     if (!what.placement.ranks_of[size_t(host)].empty())
       job.gpus.push_back(gpus_of(pool->host(host), options));
   job.local_rank = what.placement.local_rank;
-  job.one_host = std::all_of(what.placement.host_of.begin(), what.placement.host_of.end(),
-                             [&](int host) { return host == what.placement.host_of[0]; });
+  job.one_host = std::ranges::all_of(what.placement.host_of,
+                                     [&](int host) { return host == what.placement.host_of[0]; });
   std::optional<int> ended;  // by which signal; what is meant for programs comes too early here
   const auto stop = [&] {
     while (const auto number = signals.take())
@@ -389,11 +389,10 @@ void note_progress(std::vector<HostEnd>& hosts, const launcher::RankGroup& group
                    const std::function<bool(int)>& running, double now_s) {
   for (HostEnd& host : hosts) {
     const auto& ranks = host.ranks;
-    if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) continue;
-    const bool ended =
-        std::none_of(ranks.begin(), ranks.end(), [&](int r) { return group.running(r); });
+    if (std::ranges::find(ranks, rank) == ranks.end()) continue;
+    const bool ended = std::ranges::none_of(ranks, [&](int r) { return group.running(r); });
     if (host.bootstrapping < 0) host.bootstrapping = now_s;
-    if (host.running < 0 && std::all_of(ranks.begin(), ranks.end(), running)) host.running = now_s;
+    if (host.running < 0 && std::ranges::all_of(ranks, running)) host.running = now_s;
     if (host.done < 0 && ended && !host.error) host.done = now_s;
     host.phase = host.done >= 0 ? "done" : host.running >= 0 ? "running" : "bootstrapping";
     return;

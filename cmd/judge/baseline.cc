@@ -128,15 +128,15 @@ bool add_samples(Baseline& baseline, const BenchReport& report) {
     for (const Timing* timing : {&row.out_of_place, &row.in_place})
       if (timing->measured && timing->wrong > 0) return false;
   const std::string signature = machine_signature(*report.header);
-  auto machine = std::find_if(baseline.machines.begin(), baseline.machines.end(),
-                              [&](const auto& each) { return each.signature == signature; });
+  auto machine = std::ranges::find_if(
+      baseline.machines, [&](const auto& each) { return each.signature == signature; });
   if (machine == baseline.machines.end())
     machine = baseline.machines.insert(baseline.machines.end(), {signature, {}});
   for (const BenchRow& row : report.rows)
     for_each_timing(row, [&](const Timing& timing, const char* where) {
       const std::string what = timing_name(report, row, where);
-      auto known = std::find_if(machine->timings.begin(), machine->timings.end(),
-                                [&](const auto& each) { return each.what == what; });
+      auto known = std::ranges::find_if(machine->timings,
+                                        [&](const auto& each) { return each.what == what; });
       if (known == machine->timings.end())
         known = machine->timings.insert(machine->timings.end(), {what, {}});
       known->samples_us.push_back(timing.time_us);

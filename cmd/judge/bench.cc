@@ -108,7 +108,7 @@ void say_who_was_busy(const BenchReport& report, std::vector<Finding>& findings)
   if (!report.closing || report.closing->busy.empty()) return;
   const auto& all = report.closing->busy;
   const auto excuse =
-      std::find_if(all.begin(), all.end(), [](const BusyHost& host) { return !host.own_limit; });
+      std::ranges::find_if(all, [](const BusyHost& host) { return !host.own_limit; });
   const BusyHost& busy = excuse == all.end() ? all.front() : *excuse;
   for (Finding& finding : findings)
     if (says_too_slow(finding))
@@ -138,7 +138,7 @@ std::string roots_lost(const BenchReport& report, const LostRanks& lost) {
   const std::vector<int>& roots = report.spec.roots;
   std::vector<int> gone;
   for (const int rank : lost.ranks)
-    if (roots == std::vector<int>{-1} || std::find(roots.begin(), roots.end(), rank) != roots.end())
+    if (roots == std::vector<int>{-1} || std::ranges::find(roots, rank) != roots.end())
       gone.push_back(rank);
   return gone.empty() ? "" : format("; nothing more was measured of root {}", rank_ranges(gone));
 }
@@ -269,8 +269,8 @@ SlowestGroups slowest_groups(const BenchReport& report) {
     const BenchRow& row = report.rows[i];
     if (!row.slowest_group) continue;
     ++found.measured;
-    auto at = std::find_if(found.groups.begin(), found.groups.end(),
-                           [&](const auto& group) { return group.group == row.group; });
+    auto at = std::ranges::find_if(found.groups,
+                                   [&](const auto& group) { return group.group == row.group; });
     if (at == found.groups.end()) at = found.groups.insert(at, {row.group, 0});
     ++at->times;
     if (row.bytes < found.largest_bytes) continue;
@@ -285,8 +285,8 @@ SlowestGroups slowest_groups(const BenchReport& report) {
       fastest_us = std::min(fastest_us, report.rows[first].first_timing().time_us);
     found.ratio = fastest_us > 0 ? row.first_timing().time_us / fastest_us : 0;
   }
-  std::stable_sort(found.groups.begin(), found.groups.end(),
-                   [](const auto& a, const auto& b) { return a.times > b.times; });
+  std::ranges::stable_sort(found.groups,
+                           [](const auto& a, const auto& b) { return a.times > b.times; });
   return found;
 }
 

@@ -42,8 +42,7 @@ class Search {
       for (const int part : trials[i].parts)
         of_part_[static_cast<size_t>(part)].push_back(static_cast<int>(i));
     for (size_t part = 0; part < parts.size(); ++part)
-      if (std::any_of(of_part_[part].begin(), of_part_[part].end(),
-                      [&](int t) { return trials[index(t)].bad; }))
+      if (std::ranges::any_of(of_part_[part], [&](int t) { return trials[index(t)].bad; }))
         candidates_.push_back(static_cast<int>(part));
   }
 
@@ -194,8 +193,7 @@ Blame blame(std::span<const Suspect> parts, std::span<const Trial> trials) {
   search.run();
   Blame out;
   for (const int part : search.culprits()) out.culprits.push_back(search.describe(part));
-  std::stable_sort(out.culprits.begin(), out.culprits.end(),
-                   [](const Blamed& a, const Blamed& b) { return a.log_odds > b.log_odds; });
+  std::ranges::stable_sort(out.culprits, std::ranges::greater{}, &Blamed::log_odds);
   out.unexplained = search.unexplained();
   return out;
 }
@@ -269,8 +267,8 @@ class Good {
       const auto at = by_pair_.find({group[0], group[1]});
       return at != by_pair_.end() && twice(at->second);
     }
-    return std::all_of(group.begin(), group.end(),
-                       [&](int host) { return twice(by_host_[static_cast<size_t>(host)]); });
+    return std::ranges::all_of(
+        group, [&](int host) { return twice(by_host_[static_cast<size_t>(host)]); });
   }
 
  private:
@@ -302,8 +300,8 @@ Round next_round(std::span<const Suspect> parts, std::span<const Trial> trials, 
     std::set<int> either(one.alternatives.begin(), one.alternatives.end());
     either.insert(one.part);
     for (const Trial& trial : trials) {
-      if (!trial.bad || std::none_of(trial.parts.begin(), trial.parts.end(),
-                                     [&](int p) { return either.contains(p); }))
+      if (!trial.bad ||
+          std::ranges::none_of(trial.parts, [&](int p) { return either.contains(p); }))
         continue;
       const HostGroup group = hosts_of(trial, hosts);
       // Under suspicion for a link of theirs, its hosts are too.
@@ -334,9 +332,8 @@ Round next_round(std::span<const Suspect> parts, std::span<const Trial> trials, 
   std::set<int> busy;
   auto next_good = good.begin();
   const auto take = [&](HostGroup group) {
-    if (std::any_of(group.begin(), group.end(), [&](int host) { return busy.contains(host); }))
-      return;
-    std::sort(group.begin(), group.end());
+    if (std::ranges::any_of(group, [&](int host) { return busy.contains(host); })) return;
+    std::ranges::sort(group);
     busy.insert(group.begin(), group.end());
     out.push_back(std::move(group));
   };
@@ -345,8 +342,8 @@ Round next_round(std::span<const Suspect> parts, std::span<const Trial> trials, 
   };
   // In turn: the pairs once more, and each of their hosts beside a good one. The smallest large
   // group knows most.
-  std::stable_sort(large.begin(), large.end(),
-                   [](const HostGroup& a, const HostGroup& b) { return a.size() < b.size(); });
+  std::ranges::stable_sort(
+      large, [](const HostGroup& a, const HostGroup& b) { return a.size() < b.size(); });
   if (round % 2 == 0)
     for (const HostGroup& group : again) take(group);
   for (const HostGroup& group : large) {
@@ -376,7 +373,7 @@ std::string names_of(const Blamed& one, const Suspects& parts) {
   std::string names;
   for (const int part : all) {
     // A part as a whole says more than a direction of it.
-    const bool said = std::any_of(all.begin(), all.end(), [&](int whole) {
+    const bool said = std::ranges::any_of(all, [&](int whole) {
       return whole != part && parts[part].way != Way::both && parts[whole].way == Way::both &&
              parts[whole].at == whole_of(parts[part].at);
     });

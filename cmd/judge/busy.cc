@@ -45,13 +45,12 @@ bool BusyGuard::again(std::span<const Finding> found, const BusyHosts& busy) {
   ++times_;
   last_ = busy;
   for (const auto& [host, why] : busy) ++times_busy_[host];
-  const bool lacks = std::any_of(found.begin(), found.end(), [](const Finding& f) {
+  const bool lacks = std::ranges::any_of(found, [](const Finding& f) {
     return is_spoilt(f) && f.status == FindingStatus::not_tested;
   });
   if (times_ >= (lacks ? most_ : kMostTimes) || until_->remaining_ns() < took_ns ||
-      std::none_of(found.begin(), found.end(), is_spoilt) ||
-      std::any_of(found.begin(), found.end(),
-                  [](const Finding& f) { return f.status == FindingStatus::fail; }))
+      std::ranges::none_of(found, is_spoilt) ||
+      std::ranges::any_of(found, [](const Finding& f) { return f.status == FindingStatus::fail; }))
     return false;
   if (why_.empty() && !busy.empty())
     why_ = format("{}: {}", busy.begin()->first, busy.begin()->second);

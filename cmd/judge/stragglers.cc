@@ -54,8 +54,8 @@ void merge_hosts(std::span<const RankWaits> ranks, std::vector<Straggler>& late)
   for (const auto& [host, count] : bad) {
     if (count < 2 || count != all[host]) continue;
     const Host late_host = host;
-    const auto first = std::find_if(late.begin(), late.end(),
-                                    [&](const Straggler& one) { return one.at.host == late_host; });
+    const auto first =
+        std::ranges::find_if(late, [&](const Straggler& one) { return one.at.host == late_host; });
     Straggler merged = *first;
     merged.at = {.kind = SubjectKind::host, .host = late_host};
     merged.why = format("all its {} ranks were late: {}", count, first->why);
@@ -66,10 +66,7 @@ void merge_hosts(std::span<const RankWaits> ranks, std::vector<Straggler>& late)
 
 std::vector<Straggler> late_links(std::span<const RankWaits> ranks) {
   std::vector<Carrying> links;
-  const auto find = [&](int number) {
-    return std::find_if(ranks.begin(), ranks.end(),
-                        [&](const RankWaits& rank) { return rank.rank == number; });
-  };
+  const auto find = [&](int number) { return std::ranges::find(ranks, number, &RankWaits::rank); };
   for (const RankWaits& rank : ranks)
     for (const PeerWaits& peer : rank.peers) {
       const auto to = find(peer.peer);
@@ -116,7 +113,7 @@ std::vector<Straggler> stragglers(std::span<const RankWaits> ranks) {
     late = late_links(ranks);
   else
     merge_hosts(ranks, late);
-  std::stable_sort(late.begin(), late.end(), [](const Straggler& a, const Straggler& b) {
+  std::ranges::stable_sort(late, [](const Straggler& a, const Straggler& b) {
     return a.share - a.usual > b.share - b.usual;
   });
   return late;

@@ -69,7 +69,7 @@ Result<Threshold> parse_threshold(Columns columns) {
   if (!bytes) return columns.expected("a size (8, 4M, 1G)");
   row.bytes = *bytes;
   word = columns.next();
-  const auto* const name = std::find(std::begin(kStatisticNames), std::end(kStatisticNames), word);
+  const auto* const name = std::ranges::find(kStatisticNames, word);
   if (name == std::end(kStatisticNames))
     return columns.expected("busbw, algbw, time, p50, p99 or efficiency");
   row.statistic = Statistic(name - std::begin(kStatisticNames));
@@ -163,9 +163,8 @@ Result<Thresholds> parse_thresholds(const std::string& file, const std::string& 
     line = line.substr(0, line.find('#'));
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ' || line.back() == '\t'))
       line.remove_suffix(1);
-    const auto control = std::find_if(line.begin(), line.end(), [](char c) {
-      return (uint8_t(c) < 0x20 && c != '\t') || c == 0x7f;
-    });
+    const auto control = std::ranges::find_if(
+        line, [](char c) { return (uint8_t(c) < 0x20 && c != '\t') || c == 0x7f; });
     if (control != line.end())
       return Error(ErrorCode::usage, format("{}:{}:{}: a control character; expected text",
                                             found.file, number, control - line.begin() + 1));

@@ -79,7 +79,7 @@ std::vector<Culprit> blame_ends(std::span<const EndTrial> trials, std::span<cons
   // The worst first; what it explains is taken from its peers.
   std::vector<size_t> order(ends.size());
   std::iota(order.begin(), order.end(), size_t(0));
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) {
     return failed[a] * std::max(tried[b], 1) > failed[b] * std::max(tried[a], 1);
   });
   std::vector<int> left = failed;

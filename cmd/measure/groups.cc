@@ -184,7 +184,7 @@ Groups groups_of(const SplitRule& rule, int ranks) {
 
 int group_of(const Groups& groups, int rank) {
   for (size_t i = 0; i < groups.size(); ++i)
-    if (std::find(groups[i].begin(), groups[i].end(), rank) != groups[i].end()) return int(i);
+    if (std::ranges::find(groups[i], rank) != groups[i].end()) return int(i);
   return -1;
 }
 

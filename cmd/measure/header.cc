@@ -203,8 +203,8 @@ Result<BenchHeader> gather_header(const RankSettings& settings, const HeaderFact
     for (const std::vector<int>& members : *facts.groups) {
       GroupLine& line = header.groups.emplace_back(GroupLine{members, {}});
       for (const HostLine& host : header.hosts)
-        if (std::any_of(members.begin(), members.end(), [&](int rank) {
-              return std::find(host.ranks.begin(), host.ranks.end(), rank) != host.ranks.end();
+        if (std::ranges::any_of(members, [&](int rank) {
+              return std::ranges::find(host.ranks, rank) != host.ranks.end();
             }))
           line.hosts.push_back(host.host.name);
     }

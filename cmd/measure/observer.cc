@@ -50,8 +50,8 @@ Status Waits::after() {
     runtime::WaitSums::Peer old;
     for (const auto& peer : before_.peers)
       if (peer.peer == now.peer) old = peer;
-    auto at = std::find_if(sum_.peers.begin(), sum_.peers.end(),
-                           [&](const PeerWaits& peer) { return peer.peer == now.peer; });
+    auto at = std::ranges::find_if(sum_.peers,
+                                   [&](const PeerWaits& peer) { return peer.peer == now.peer; });
     if (at == sum_.peers.end()) at = sum_.peers.insert(at, PeerWaits{.peer = now.peer});
     const double recv = double(now.recv_ns - old.recv_ns) / 1e3 / channels;
     const double send = double(now.send_ns - old.send_ns) / 1e3 / channels;

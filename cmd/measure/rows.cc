@@ -45,7 +45,7 @@ std::vector<int> roots_of(const BenchSpec& spec, int job_size) {
 std::optional<int> rank_of_root(int root, const Continued* continued) {
   if (continued == nullptr || root < 0) return root;
   const std::vector<int>& members = continued->members;
-  const auto at = std::find(members.begin(), members.end(), root);
+  const auto at = std::ranges::find(members, root);
   return at == members.end() ? std::nullopt : std::optional(int(at - members.begin()));
 }
 
@@ -90,7 +90,7 @@ std::vector<RowToMeasure> MeasuredRows::left(const RowSeries& series, size_t cho
   const uint64_t first = series.first + choice * sizes_.size();
   uint64_t place = first + sizes_.size() - able.size();
   for (const uint64_t asked : able) {
-    const auto at = std::find(sizes_.begin(), sizes_.end(), asked);
+    const auto at = std::ranges::find(sizes_, asked);
     const uint64_t number = first + uint64_t(at - sizes_.begin());
     ++place;
     if (number >= done_) rows.push_back({key(series, asked), asked, number, place});

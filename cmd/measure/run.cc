@@ -132,8 +132,8 @@ Result<bool> BenchRun::again() {
   if (until_.empty()) return false;
   const uint8_t found = ::access(until_.c_str(), F_OK) == 0;
   COLL_ASSIGN(const auto all, everyone_.gather({&found, 1}));
-  return std::all_of(all.begin(), all.end(),
-                     [](const Bytes& told) { return told.size() == 1 && told[0] == 0; });
+  return std::ranges::all_of(all,
+                             [](const Bytes& told) { return told.size() == 1 && told[0] == 0; });
 }
 
 Result<BenchRun::Placement> BenchRun::placement(const RowToMeasure& row, bool in_place) {

@@ -152,8 +152,8 @@ std::vector<RankDoing> ranks_doing() {
                     .on_gpu = communicator->device() != nullptr};
     for (const auto& now : activity.waits) doing.waits.push_back(as_doing(now, now_ns()));
     if (activity.window) describe(*activity.window, now_ns(), doing.waits);
-    std::stable_sort(doing.waits.begin(), doing.waits.end(),
-                     [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+    std::ranges::stable_sort(doing.waits,
+                             [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
     number_in_job(communicator->members(), doing);
     all.push_back(std::move(doing));
   }

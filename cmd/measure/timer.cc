@@ -157,8 +157,8 @@ Timing RowTimer::merged(const RowKey& key, const RowTimes& mine, const AllTimes&
   Timing own = medians.at(0);
   for (size_t i = 1; i < medians.size(); ++i)
     own.versus.push_back({versus_->name(), mine.variants[i - 1], medians[i].time_us});
-  std::stable_sort(own.versus.begin(), own.versus.end(),
-                   [](const auto& a, const auto& b) { return a.time_us < b.time_us; });
+  std::ranges::stable_sort(own.versus,
+                           [](const auto& a, const auto& b) { return a.time_us < b.time_us; });
   return own;
 }
 

@@ -69,8 +69,8 @@ bool halves_differ(const std::vector<int64_t>& in_order) {
   const auto middle = in_order.begin() + ptrdiff_t(in_order.size() / 2);
   std::vector<int64_t> first(in_order.begin(), middle), second(middle, in_order.end());
   if (first.size() < kLeastOfHalf) return false;
-  std::sort(first.begin(), first.end());
-  std::sort(second.begin(), second.end());
+  std::ranges::sort(first);
+  std::ranges::sort(second);
   const auto [low, high] = std::minmax({percentile(first, 0.50), percentile(second, 0.50)});
   return high > kSteady * low + kClockNs;
 }
@@ -78,7 +78,7 @@ bool halves_differ(const std::vector<int64_t>& in_order) {
 }  // namespace
 
 double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const size_t n = values.size();
   return n == 0 ? 0 : n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
@@ -115,11 +115,11 @@ static int64_t time_of(TimeOf whose, std::span<const int64_t> ranks) {
     case TimeOf::mean:
       return std::accumulate(ranks.begin(), ranks.end(), int64_t(0)) / int64_t(ranks.size());
     case TimeOf::fastest:
-      return *std::min_element(ranks.begin(), ranks.end());
+      return *std::ranges::min_element(ranks);
     case TimeOf::slowest:
       break;
   }
-  return *std::max_element(ranks.begin(), ranks.end());
+  return *std::ranges::max_element(ranks);
 }
 
 Timing merge_samples(std::span<const Samples> ranks, const MergeOptions& options) {
@@ -128,11 +128,11 @@ Timing merge_samples(std::span<const Samples> ranks, const MergeOptions& options
   timing.measured = true;
   std::vector<int64_t> times;
   for (const Samples& rank : ranks) times.push_back(rank.block_ns);
-  const auto slowest = std::max_element(times.begin(), times.end());
+  const auto slowest = std::ranges::max_element(times);
   timing.slowest_rank = int(slowest - times.begin());
   const double operations = options.operations, per_us = 1e3 * options.iterations * operations;
   timing.slowest_us = double(*slowest) / per_us;
-  timing.fastest_us = double(*std::min_element(times.begin(), times.end())) / per_us;
+  timing.fastest_us = double(*std::ranges::min_element(times)) / per_us;
   timing.mean_us = std::accumulate(times.begin(), times.end(), 0.0) / double(times.size()) / per_us;
   double ns = double(time_of(options.time_of, times)) / options.iterations / operations;
   if (!ranks[0].each_ns.empty()) {
@@ -147,7 +147,7 @@ Timing merge_samples(std::span<const Samples> ranks, const MergeOptions& options
     ns = double(std::accumulate(each.begin(), each.end(), int64_t(0))) / double(each.size()) /
          operations;
     timing.unsteady = halves_differ(each);
-    std::sort(each.begin(), each.end());
+    std::ranges::sort(each);
     const double us = 1e-3 / operations;
     timing.p50_us = percentile(each, 0.50) * us;
     timing.p99_us = percentile(each, 0.99) * us;

@@ -125,7 +125,7 @@ Status Together::agree(const std::vector<uint64_t>& sizes, std::vector<uint64_t>
                        std::map<uint64_t, Error>& refused) {
   Bytes serves(sizes.size(), 0);
   for (size_t i = 0; i < sizes.size(); ++i)
-    serves[i] = std::find(able.begin(), able.end(), sizes[i]) != able.end();
+    serves[i] = std::ranges::find(able, sizes[i]) != able.end();
   COLL_ASSIGN(const auto all, gather(serves));
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].size() != sizes.size())

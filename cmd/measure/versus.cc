@@ -90,8 +90,8 @@ void NcclVersus::note_left_out(const NcclVariant& variant, const std::string& re
 bool NcclVersus::leads_process() const {
   const auto& peers = communicator_.peers();
   const uint64_t process = peers[size_t(communicator_.rank())].process_hash;
-  const auto first = std::find_if(peers.begin(), peers.end(),
-                                  [&](const auto& peer) { return peer.process_hash == process; });
+  const auto first =
+      std::ranges::find_if(peers, [&](const auto& peer) { return peer.process_hash == process; });
   return first->rank == communicator_.rank();
 }
 
@@ -119,7 +119,7 @@ Result<NcclUniqueId> NcclVersus::share_id() {
   if (made != kNcclSuccess) return nccl_error("ncclGetUniqueId", made, nullptr);
   if (all[0].size() != sizeof id.bytes)
     return Error(ErrorCode::lost, "NCCL failed, not collctl: rank 0 got no unique id");
-  std::copy(all[0].begin(), all[0].end(), id.bytes);
+  std::ranges::copy(all[0], id.bytes);
   return id;
 }
 
@@ -210,7 +210,7 @@ Status NcclVersus::start(const PlacedRow& first) {
   name_ = "nccl " + nccl_version_text(version_);
   for (const NcclVariant& variant : nccl_variants()) {
     const auto& wanted = options_.variants;
-    if (std::find(wanted.begin(), wanted.end(), variant.name) == wanted.end()) continue;
+    if (std::ranges::find(wanted, variant.name) == wanted.end()) continue;
     if (has_buffers(variant.buffers, version_))
       COLL_TRY(open(variant, first));
     else

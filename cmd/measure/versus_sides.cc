@@ -73,8 +73,8 @@ class MpiVersus : public Versus {
 
  private:
   void leave_out(const std::string& reason) {
-    const bool known = std::any_of(left_out_.begin(), left_out_.end(),
-                                   [&](const LeftOut& out) { return out.reason == reason; });
+    const bool known =
+        std::ranges::any_of(left_out_, [&](const LeftOut& out) { return out.reason == reason; });
     if (!known) left_out_.push_back({kMpiVariant, reason});
   }
 

@@ -73,8 +73,7 @@ class Judge {
   }
   bool bad(const RailAt& at) const { return counts(at) && paths_.bad(at); }
   bool is_explained(const Trial& trial) const {
-    return std::any_of(trial.parts.begin(), trial.parts.end(),
-                       [&](int part) { return behind_.contains(part); });
+    return std::ranges::any_of(trial.parts, [&](int part) { return behind_.contains(part); });
   }
   bool is_rail_only() const;
   void count();
@@ -126,14 +125,14 @@ void Judge::count() {
     if (paths_.bad(at)) v_.slow.push_back(at);
   }
   v_.median_GBps = median(all);
-  v_.least_GBps = all.empty() ? 0 : *std::min_element(all.begin(), all.end());
+  v_.least_GBps = all.empty() ? 0 : *std::ranges::min_element(all);
   v_.came_back = paths_.came_back();
 }
 
 void Judge::find_hosts() {
   for (const RailsHost& host : r_.hosts) {
-    const bool has = std::any_of(host.nics.begin(), host.nics.end(),
-                                 [&](const RailsNic& nic) { return nic.rdma == v_.rdma; });
+    const bool has =
+        std::ranges::any_of(host.nics, [&](const RailsNic& nic) { return nic.rdma == v_.rdma; });
     if (has) continue;
     Finding& finding = v_.checks.emplace_back(host_finding("rdma", host.host));
     finding.fail(
@@ -149,7 +148,7 @@ void Judge::find_hosts() {
     const auto is_in = [h](const RailPair& pair) {
       return pair.from == int(h) || pair.to == int(h);
     };
-    if (std::any_of(r_.pairs.begin(), r_.pairs.end(), is_in)) continue;
+    if (std::ranges::any_of(r_.pairs, is_in)) continue;
     const Host& host = r_.hosts[h].host;
     v_.checks.push_back(
         host_finding("rail", host).leave_out(format("{}: no path of it was measured", host)));
@@ -191,7 +190,7 @@ void Judge::check_paths() {
                    remedy_of(cell, nic_from(r_, at).rdma));
   }
   const auto fails = [](const Finding& f) { return f.status == FindingStatus::fail; };
-  if (v_.tried > 0 || std::any_of(v_.checks.begin(), v_.checks.end(), fails)) return;
+  if (v_.tried > 0 || std::ranges::any_of(v_.checks, fails)) return;
   Finding& none = v_.checks.emplace_back();
   none.name = "rail";
   none.fail(ErrorCode::failed, "there is no path between NICs to test");
@@ -271,11 +270,11 @@ std::vector<std::string> Judge::best_names() const {
     for (const RailsHost& host : r_.hosts)
       for (const RailsNic& nic : host.nics)
         if (nic.link == link && nic.rdma == v_.rdma &&
-            std::find(names.begin(), names.end(), nic.name) == names.end())
+            std::ranges::find(names, nic.name) == names.end())
           names.push_back(nic.name);
     const auto among = [&](const RailAt& at) {
       const auto in = [&](const std::string& name) {
-        return std::find(names.begin(), names.end(), name) != names.end();
+        return std::ranges::find(names, name) != names.end();
       };
       return nic_from(r_, at).link == link && nic_to(r_, at).link == link && counts(at) &&
              in(nic_from(r_, at).name) && in(nic_to(r_, at).name);
@@ -287,11 +286,10 @@ std::vector<std::string> Judge::best_names() const {
           ++bad_of[nic_from(r_, at).name];
           ++bad_of[nic_to(r_, at).name];
         }
-      const auto worst =
-          std::max_element(bad_of.begin(), bad_of.end(),
-                           [](const auto& a, const auto& b) { return a.second < b.second; });
+      const auto worst = std::ranges::max_element(
+          bad_of, [](const auto& a, const auto& b) { return a.second < b.second; });
       if (worst == bad_of.end()) break;
-      names.erase(std::find(names.begin(), names.end(), worst->first));
+      std::erase(names, worst->first);
     }
     double sum = 0;
     for (const RailAt& at : cells_)
@@ -316,7 +314,7 @@ void Judge::recommend_ports(const std::vector<std::string>& names) {
   std::set<int> indexes;
   for (const RailAt& at : cells_) {
     const auto in = [&](const RailsNic& nic) {
-      return std::find(names.begin(), names.end(), nic.name) != names.end();
+      return std::ranges::find(names, nic.name) != names.end();
     };
     if (!counts(at) || !in(nic_from(r_, at)) || !in(nic_to(r_, at))) continue;
     indexes.insert(cell_at(r_, at).from_gid);
@@ -339,9 +337,8 @@ void Judge::recommend_interface(const std::vector<std::string>& names) {
     std::vector<double> values;
     for (const RailAt& at : cells_)
       if (same_rail(at) && nic_from(r_, at).name == name) values.push_back(cell_at(r_, at).GBps);
-    const bool everywhere = std::all_of(r_.hosts.begin(), r_.hosts.end(), [&](const auto& host) {
-      return std::any_of(host.nics.begin(), host.nics.end(),
-                         [&](const RailsNic& nic) { return nic.name == name; });
+    const bool everywhere = std::ranges::all_of(r_.hosts, [&](const auto& host) {
+      return std::ranges::any_of(host.nics, [&](const RailsNic& nic) { return nic.name == name; });
     });
     if (const double usual = median(values); everywhere && usual > best_GBps)
       best = name, best_GBps = usual;
@@ -365,8 +362,8 @@ std::string Judge::why_not_served(const RailsHost& host) const {
 void Judge::recommend() {
   const std::vector<std::string> names = best_names();
   for (const RailsHost& host : r_.hosts) {
-    const bool served = std::any_of(host.nics.begin(), host.nics.end(), [&](const RailsNic& nic) {
-      return nic.rdma == v_.rdma && std::find(names.begin(), names.end(), nic.name) != names.end();
+    const bool served = std::ranges::any_of(host.nics, [&](const RailsNic& nic) {
+      return nic.rdma == v_.rdma && std::ranges::find(names, nic.name) != names.end();
     });
     if (served) continue;
     v_.note = format("no choice of NICs by name connects all hosts well: {}", why_not_served(host));
@@ -389,8 +386,8 @@ RailsFindings Judge::run() {
   find_spoilt();
   find_odd_links();
   recommend();
-  const size_t bad_hosts = size_t(std::count_if(v_.checks.begin(), v_.checks.end(),
-                                                [](const auto& f) { return f.reason == "host"; }));
+  const size_t bad_hosts =
+      size_t(std::ranges::count_if(v_.checks, [](const auto& f) { return f.reason == "host"; }));
   if (bad_hosts > 0)
     v_.summary.push_back(format("{} of {} hosts without {}", bad_hosts, r_.hosts.size(),
                                 v_.rdma ? "RDMA" : "a NIC"));

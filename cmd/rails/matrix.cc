@@ -178,7 +178,7 @@ Status Rails::State::gather_hosts() {
     acting = {groups[0][0], groups[0][1]};
   else
     for (const auto& group : groups) acting.push_back(group[0]);
-  const auto mine = std::find(acting.begin(), acting.end(), options.rank);
+  const auto mine = std::ranges::find(acting, options.rank);
   if (mine != acting.end()) self = int(mine - acting.begin());
   return {};
 }
@@ -294,8 +294,8 @@ Status Rails::State::share(const std::vector<T>& found, const std::function<void
 Status Rails::State::beat(bool done) {
   const auto mine = uint8_t(done);
   COLL_ASSIGN(const auto all, meeting->gather({&mine, 1}, patience()));
-  all_done = std::all_of(all.begin(), all.end(),
-                         [](const Bytes& each) { return each.size() == 1 && each[0] != 0; });
+  all_done =
+      std::ranges::all_of(all, [](const Bytes& each) { return each.size() == 1 && each[0] != 0; });
   return {};
 }
 
@@ -435,10 +435,9 @@ Status Rails::State::run() {
     COLL_TRY(run_memories());
     COLL_TRY(share_busy(before));
   }
-  std::stable_sort(matrix.pairs.begin(), matrix.pairs.end(),
-                   [](const RailPair& a, const RailPair& b) {
-                     return std::pair(a.from, a.to) < std::pair(b.from, b.to);
-                   });
+  std::ranges::stable_sort(matrix.pairs, [](const RailPair& a, const RailPair& b) {
+    return std::pair(a.from, a.to) < std::pair(b.from, b.to);
+  });
   COLL_TRY_IN(meeting->finish(patience()), "finish");
   return {};
 }

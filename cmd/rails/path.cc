@@ -90,9 +90,8 @@ RailResult RailPath::result() const {
 Bytes RailPath::describe(Deadline deadline) {
   const auto nets = transport::nets();
   const char* name = rdma_ ? "ib" : "socket";
-  const auto row = std::find_if(nets.begin(), nets.end(), [&](const auto& net) {
-    return net.name == std::string_view(name);
-  });
+  const auto row = std::ranges::find_if(
+      nets, [&](const auto& net) { return net.name == std::string_view(name); });
   auto half = row->open(end_, services_);
   if (!half) return fail(RailEnd::failed, half.error()), Bytes();
   half_ = std::move(*half);
@@ -156,7 +155,7 @@ Result<NetDone> RailPath::finish(NetRequest request, Deadline deadline) {
 Status RailPath::ping(Deadline deadline) {
   COLL_ASSIGN(const uint64_t memory, connection_->register_memory(small_, sizeof small_));
   const auto expected = uint8_t(number_ + 1);
-  if (sends()) std::fill(std::begin(small_), std::end(small_), expected);
+  if (sends()) std::ranges::fill(small_, expected);
   const int64_t began = now_ns();
   std::array<NetRequest, kWindow> requests{};
   for (uint32_t i = 0; i < kWindow; ++i) {
@@ -172,9 +171,7 @@ Status RailPath::ping(Deadline deadline) {
     }
     if (i == 0) first_us_ = double(now_ns() - began) / 1e3;
   }
-  if (std::all_of(std::begin(small_), std::end(small_),
-                  [&](uint8_t byte) { return byte == expected; }))
-    return {};
+  if (std::ranges::all_of(small_, [&](uint8_t byte) { return byte == expected; })) return {};
   return Error(ErrorCode::bad_data,
                "the first message arrived with bytes that differ from those sent");
 }

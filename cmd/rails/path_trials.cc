@@ -146,9 +146,8 @@ std::vector<int> PathTrials::to_measure(int round) const {
 }
 
 size_t PathTrials::came_back() const {
-  return size_t(std::count_if(last_.begin(), last_.end(), [](const auto& each) {
-    return each.second.was_bad && !each.second.bad;
-  }));
+  return size_t(std::ranges::count_if(
+      last_, [](const auto& each) { return each.second.was_bad && !each.second.bad; }));
 }
 
 bool PathTrials::loses_large(int part) const {

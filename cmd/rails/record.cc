@@ -128,7 +128,7 @@ static void fields(Record& io, RailsReport& report) {
   if (!io.has("before", !report.before.empty())) return;
   pairs_field(io, "before", report.before, report);
   for (const RailPair& old : report.before)
-    if (io.status() && std::none_of(report.pairs.begin(), report.pairs.end(), [&](const auto& now) {
+    if (io.status() && std::ranges::none_of(report.pairs, [&](const auto& now) {
           return now.from == old.from && now.to == old.to;
         }))
       io.fail("before", "pairs that were measured again");

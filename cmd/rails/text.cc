@@ -55,9 +55,7 @@ struct BothWays {
   const RailResult* cell_back(size_t i, size_t j) const {
     return back ? &report.pairs[*back].cells[j * from().nics.size() + i] : nullptr;
   }
-  bool is_slow(const RailAt& at) const {
-    return std::binary_search(found.slow.begin(), found.slow.end(), at);
-  }
+  bool is_slow(const RailAt& at) const { return std::ranges::binary_search(found.slow, at); }
   // In a fabric of rails, a path across them that leads nowhere is as it should be.
   bool meant(size_t i, size_t j) const {
     return !found.rail_only || from().nics[i].name == to().nics[j].name;
@@ -99,8 +97,8 @@ std::vector<BothWays> host_pairs(const RailsReport& report, const RailsFindings&
 
 // Hosts of one NIC each are one matrix.
 bool fits_one_matrix(const RailsReport& report) {
-  return report.hosts.size() > 2 && std::all_of(report.hosts.begin(), report.hosts.end(),
-                                                [](const auto& h) { return h.nics.size() == 1; });
+  return report.hosts.size() > 2 &&
+         std::ranges::all_of(report.hosts, [](const auto& h) { return h.nics.size() == 1; });
 }
 
 TextMatrix one_matrix(const RailsReport& report, const RailsFindings& found) {
@@ -115,7 +113,7 @@ TextMatrix one_matrix(const RailsReport& report, const RailsFindings& found) {
   for (size_t p = 0; p < report.pairs.size(); ++p) {
     const RailPair& pair = report.pairs[p];
     const RailResult& cell = pair.cells[0];
-    const bool slow = std::binary_search(found.slow.begin(), found.slow.end(), RailAt{p, 0, 0});
+    const bool slow = std::ranges::binary_search(found.slow, RailAt{p, 0, 0});
     const std::string word = cell_word(cell.end, report.hosts[size_t(pair.from)].nics[0],
                                        report.hosts[size_t(pair.to)].nics[0]);
     matrix.columns[size_t(pair.to)].cells[size_t(pair.from)] =

@@ -22,11 +22,10 @@ std::vector<Failure> failures_of(const std::vector<ComparedRun>& runs) {
     std::vector<std::string> seen;
     for (const Finding& finding : run.judged.checks) {
       const std::string name = name_of_finding(finding);
-      if (!fails(finding) || std::find(seen.begin(), seen.end(), name) != seen.end()) continue;
+      if (!fails(finding) || std::ranges::find(seen, name) != seen.end()) continue;
       seen.push_back(name);
-      const auto known = std::find_if(all.begin(), all.end(), [&](const Failure& one) {
-        return name_of_finding(one.finding) == name;
-      });
+      const auto known = std::ranges::find_if(
+          all, [&](const Failure& one) { return name_of_finding(one.finding) == name; });
       ++(known == all.end() ? all.insert(all.end(), {finding, 0}) : known)->runs;
     }
   }
@@ -56,7 +55,7 @@ Document merge_runs(const std::vector<ComparedRun>& runs) {
   for (Failure& one : failures_of(runs)) findings.push_back(std::move(one.finding));
   for (const ComparedRun& run : runs) {
     // A failure of the verdict that none of its checks tells.
-    const bool told = std::any_of(run.judged.checks.begin(), run.judged.checks.end(), fails);
+    const bool told = std::ranges::any_of(run.judged.checks, fails);
     if (run.judged.exit_code == 0 || told) continue;
     const Verdict& verdict = run.judged.verdict;
     findings.emplace_back(Finding{.name = run.name})
@@ -73,8 +72,7 @@ Document merge_runs(const std::vector<ComparedRun>& runs) {
   Table table{titled({"<what", "size", "runs", "least", "median", "most", "most/least", "<unit"}),
               {"runs", "most/least"}};
   for (auto& [key, values] : all) {
-    std::sort(values.begin(), values.end(),
-              [](const Figure& a, const Figure& b) { return a.number < b.number; });
+    std::ranges::sort(values, {}, &Figure::number);
     const double least = values.front().number, most = values.back().number;
     const double median =
         (values[(values.size() - 1) / 2].number + values[values.size() / 2].number) / 2;

@@ -62,7 +62,7 @@ std::string curves_svg(const BenchReport& report, const std::map<uint64_t, doubl
   for (const Curve& curve : curves)
     for (const auto& [bytes, timing] : curve.points) sizes.push_back(bytes);
   for (const auto& [bytes, value] : expected) sizes.push_back(bytes);
-  std::sort(sizes.begin(), sizes.end());
+  std::ranges::sort(sizes);
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   // Sizes stand side by side, whatever the step between them.
   const auto point = [&](uint64_t bytes, double value) -> ChartPoint {
@@ -104,7 +104,7 @@ std::vector<Curve> curves_of(const std::vector<BenchRow>& rows) {
   std::vector<Curve> all;
   const auto add = [&](const std::string& name, const BenchRow& row, const Timing& timing) {
     if (!timing.measured) return;
-    auto it = std::find_if(all.begin(), all.end(), [&](const Curve& c) { return c.name == name; });
+    auto it = std::ranges::find(all, name, &Curve::name);
     if (it == all.end()) it = all.insert(all.end(), Curve{name, {}});
     it->points[row.bytes] = &timing;
   };
@@ -146,17 +146,17 @@ std::string plot(const std::vector<BenchRow>& rows) {
   double highest = 0;
   for (const Curve& series : all)
     for (const auto& [bytes, timing] : series.points) {
-      if (std::find(sizes.begin(), sizes.end(), bytes) == sizes.end()) sizes.push_back(bytes);
+      if (std::ranges::find(sizes, bytes) == sizes.end()) sizes.push_back(bytes);
       highest = std::max(highest, timing->busbw_GBps);
     }
   if (highest <= 0 || sizes.empty()) return "# plot: no bandwidth to draw\n";
-  std::sort(sizes.begin(), sizes.end());
+  std::ranges::sort(sizes);
   // Too many sizes for a terminal: every so many-th, and the last.
   const size_t stride = (sizes.size() + kMostSizes - 1) / kMostSizes;
   std::vector<uint64_t> shown;
   for (size_t i = sizes.size(); i > 0; i = i > stride ? i - stride : 0)
     shown.push_back(sizes[i - 1]);
-  std::reverse(shown.begin(), shown.end());
+  std::ranges::reverse(shown);
   const int step = std::clamp(int(100 / shown.size()), 1, 4);
   std::vector<std::string> canvas(kHeight, std::string(shown.size() * size_t(step), ' '));
   for (size_t s = 0; s < all.size(); ++s)

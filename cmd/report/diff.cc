@@ -74,10 +74,7 @@ class Diff {
   const char* change(double ratio, bool slower) const {
     return slower ? "slower" : ratio > 1 / std::max(below_, 0.01) ? "faster" : "";
   }
-  size_t slower() const {
-    return size_t(
-        std::count_if(rows_.begin(), rows_.end(), [](const DiffRow& r) { return r.slower; }));
-  }
+  size_t slower() const { return size_t(std::ranges::count_if(rows_, &DiffRow::slower)); }
 
   const ComparedRun &was_, &is_;
   const double below_;
@@ -168,10 +165,9 @@ void Diff::failures_of(const ComparedRun& a, const ComparedRun& b,
                        std::vector<Finding>& list) const {
   for (const Finding& finding : a.judged.checks) {
     if (!fails(finding)) continue;
-    const bool both =
-        std::any_of(b.judged.checks.begin(), b.judged.checks.end(), [&](const Finding& other) {
-          return fails(other) && name_of_finding(other) == name_of_finding(finding);
-        });
+    const bool both = std::ranges::any_of(b.judged.checks, [&](const Finding& other) {
+      return fails(other) && name_of_finding(other) == name_of_finding(finding);
+    });
     if (!both) list.push_back(finding);
   }
 }
@@ -259,8 +255,8 @@ Facts Diff::counts() const {
     std::vector<double> ratios;
     for (const DiffRow& row : once_) ratios.push_back(row.ratio);
     tell(format("{} single connections are not judged: ratios from {:.2f} to {:.2f}, median {:.2f}",
-                once_.size(), *std::min_element(ratios.begin(), ratios.end()),
-                *std::max_element(ratios.begin(), ratios.end()), median(ratios)));
+                once_.size(), *std::ranges::min_element(ratios), *std::ranges::max_element(ratios),
+                median(ratios)));
   }
   if (!rows_.empty())
     tell(
@@ -299,11 +295,10 @@ Document Diff::run() {
   const auto worst_first = [](const DiffRow& a, const DiffRow& b) {
     return std::tuple(!a.slower, a.ratio) < std::tuple(!b.slower, b.ratio);
   };
-  std::stable_sort(rows_.begin(), rows_.end(), worst_first);
-  std::stable_sort(once_.begin(), once_.end(), worst_first);
-  std::stable_sort(folds_.begin(), folds_.end(), [](const Fold& a, const Fold& b) {
-    return median(a.ratios) < median(b.ratios);
-  });
+  std::ranges::stable_sort(rows_, worst_first);
+  std::ranges::stable_sort(once_, worst_first);
+  std::ranges::stable_sort(
+      folds_, [](const Fold& a, const Fold& b) { return median(a.ratios) < median(b.ratios); });
   if (!missing_.empty())
     findings_.emplace_back(Finding{.name = "missing"})
         .leave_out(

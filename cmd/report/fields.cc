@@ -240,7 +240,7 @@ void conclude_spec(BenchReport& report) {
   spec.ops.clear();
   spec.roots.clear();
   const auto add = [](auto& list, const auto& value) {
-    if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+    if (std::ranges::find(list, value) == list.end()) list.push_back(value);
   };
   bool out = false, in = false, versus = false, expected = false;
   for (const BenchRow& row : report.rows) {

@@ -18,8 +18,9 @@ std::string name_of_row(const BenchReport& report, const BenchRow& row, bool cho
 
 // Others than the ranks had a host; its own cgroup's quota is the host's fault.
 bool spoilt_by_others(const BenchReport& report) {
-  return report.closing && std::any_of(report.closing->busy.begin(), report.closing->busy.end(),
-                                       [](const BusyHost& host) { return !host.own_limit; });
+  return report.closing && std::ranges::any_of(report.closing->busy, [](const BusyHost& host) {
+           return !host.own_limit;
+         });
 }
 
 void add_timing(Figures& figures, const FigureKey& key, const Timing& timing, bool spoilt) {
@@ -75,7 +76,7 @@ Figures figures_of(const ComparedRun& run, bool choices) {
 Figures path_figures(const PathMatrix& paths) {
   Figures figures;
   const auto busy = [&](const Host& host) {
-    return std::find(paths.busy.begin(), paths.busy.end(), host) != paths.busy.end();
+    return std::ranges::find(paths.busy, host) != paths.busy.end();
   };
   for (size_t i = 0; i < paths.ends.size(); ++i)
     for (size_t j = 0; j < paths.ends.size(); ++j) {

@@ -44,15 +44,15 @@ std::string waits_lines(std::vector<RankWaits> waits) {
   std::string text = late.empty() ? "# Late                 : nobody stands out\n" : "";
   for (const Straggler& one : late)
     text += format("# Late                 : {}: {}\n", straggler_name(one), one.why);
-  std::stable_sort(waits.begin(), waits.end(), [](const RankWaits& a, const RankWaits& b) {
+  std::ranges::stable_sort(waits, [](const RankWaits& a, const RankWaits& b) {
     return a.own_us() * b.elapsed_us > b.own_us() * a.elapsed_us;
   });
   for (size_t i = 0; i < std::min(waits.size(), kMostNamed); ++i) {
     const RankWaits& rank = waits[i];
-    const auto most = std::max_element(rank.peers.begin(), rank.peers.end(),
-                                       [](const PeerWaits& a, const PeerWaits& b) {
-                                         return a.recv_us + a.send_us < b.recv_us + b.send_us;
-                                       });
+    const auto most =
+        std::ranges::max_element(rank.peers, [](const PeerWaits& a, const PeerWaits& b) {
+          return a.recv_us + a.send_us < b.recv_us + b.send_us;
+        });
     const auto percent = [&](double us) {
       return rank.elapsed_us > 0 ? 100 * us / rank.elapsed_us : 0;
     };
@@ -145,7 +145,7 @@ std::string text_footer(const BenchReport& report, const Verdict& verdict, const
   }
   text += slowest_group_lines(report);
   text += expected_line(report);
-  if (std::any_of(report.rows.begin(), report.rows.end(), [](const BenchRow& row) {
+  if (std::ranges::any_of(report.rows, [](const BenchRow& row) {
         return row.out_of_place.unsteady || row.in_place.unsteady;
       }))
     text +=

@@ -37,7 +37,7 @@ Status check_limit(const char* name, const std::optional<Limit>& limit, const Be
   if (!spec.max_bytes_given && spec.device_request != DeviceRequest::cpu)
     widest.max_bytes = std::max(spec.min_bytes, kMostBytesOnGpus);
   COLL_ASSIGN(const auto sizes, sizes_of(widest));
-  if (std::find(sizes.begin(), sizes.end(), *limit->at_bytes) != sizes.end()) return {};
+  if (std::ranges::find(sizes, *limit->at_bytes) != sizes.end()) return {};
   uint64_t near = sizes.front();
   for (uint64_t size : sizes)
     if (size <= *limit->at_bytes) near = size;

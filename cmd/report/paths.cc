@@ -31,14 +31,14 @@ std::vector<size_t> ends_to_draw(const PathMatrix& paths) {
     }
   }
   if (ends.size() > kMostEnds) {
-    std::stable_sort(ends.begin(), ends.end(), [](const End& a, const End& b) {
+    std::ranges::stable_sort(ends, [](const End& a, const End& b) {
       return a.failed != b.failed ? a.failed > b.failed : a.mean() < b.mean();
     });
     ends.resize(kMostEnds);
   }
   std::vector<size_t> drawn;
   for (const End& end : ends) drawn.push_back(end.index);
-  std::sort(drawn.begin(), drawn.end());
+  std::ranges::sort(drawn);
   return drawn;
 }
 
@@ -61,21 +61,19 @@ void fields(Record& io, PathMatrix& paths) {
     });
   const size_t count = paths.ends.size();
   const auto fits = [&](const std::vector<double>& row) { return row.size() == count; };
-  if (io.status() &&
-      (paths.GBps.size() != count || !std::all_of(paths.GBps.begin(), paths.GBps.end(), fits)))
+  if (io.status() && (paths.GBps.size() != count || !std::ranges::all_of(paths.GBps, fits)))
     io.fail("GBps", "a row and a column for each of 'ends'");
 }
 
 void add_paths(PathMatrix& paths, const PathMatrix& more) {
   std::vector<size_t> place;
   for (const PathEnd& end : more.ends) {
-    const auto known = std::find(paths.ends.begin(), paths.ends.end(), end);
+    const auto known = std::ranges::find(paths.ends, end);
     place.push_back(size_t(known - paths.ends.begin()));
     if (known == paths.ends.end()) paths.ends.push_back(end);
   }
   for (const Host& host : more.busy)
-    if (std::find(paths.busy.begin(), paths.busy.end(), host) == paths.busy.end())
-      paths.busy.push_back(host);
+    if (std::ranges::find(paths.busy, host) == paths.busy.end()) paths.busy.push_back(host);
   paths.GBps.resize(paths.ends.size());
   for (auto& row : paths.GBps) row.resize(paths.ends.size(), kNotTried);
   for (size_t i = 0; i < place.size(); ++i)

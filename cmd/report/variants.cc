@@ -13,9 +13,8 @@ std::vector<std::string> variants_of(const BenchReport& report, Timing BenchRow:
   std::vector<std::string> names;
   for (const BenchRow& row : report.rows)
     for (const VersusTiming& other : (row.*place).versus)
-      if (std::find(names.begin(), names.end(), other.variant) == names.end())
-        names.push_back(other.variant);
-  std::sort(names.begin(), names.end());
+      if (std::ranges::find(names, other.variant) == names.end()) names.push_back(other.variant);
+  std::ranges::sort(names);
   return names;
 }
 

@@ -100,13 +100,13 @@ struct Panel {
     for (size_t i = 0; i < count; ++i) order.push_back(i);
     if (each >= kFont + 2) return order;
     const size_t step = std::max<size_t>(1, count / 16);
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    std::ranges::stable_sort(order, [&](size_t a, size_t b) {
       const bool even_a = a % step == 0, even_b = b % step == 0;
       return outliers[a] != outliers[b] ? outliers[a] > outliers[b] : even_a && !even_b;
     });
     for (const size_t i : order) {
       const bool wanted = outliers[i] > 0 || i % step == 0;
-      const bool room = std::none_of(chosen.begin(), chosen.end(), [&](size_t other) {
+      const bool room = std::ranges::none_of(chosen, [&](size_t other) {
         return (i > other ? i - other : other - i) * each < kFont + 2;
       });
       if (wanted && room) chosen.push_back(i);

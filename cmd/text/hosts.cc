@@ -46,8 +46,7 @@ Name name_of(const std::string& text) {
 std::string folded_hosts(const std::vector<std::string>& names) {
   std::vector<Name> all;
   for (const std::string& name : names) all.push_back(name_of(name));
-  std::sort(all.begin(), all.end(),
-            [](const Name& a, const Name& b) { return a.order() < b.order(); });
+  std::ranges::sort(all, [](const Name& a, const Name& b) { return a.order() < b.order(); });
   all.erase(std::unique(all.begin(), all.end(),
                         [](const Name& a, const Name& b) { return a.order() == b.order(); }),
             all.end());

@@ -26,8 +26,8 @@ bool names_secret(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(), [](uint8_t c) { return std::toupper(c); });
   // A file's name is none.
   if (name.ends_with("FILE") || name.ends_with("PATH")) return false;
-  return std::any_of(std::begin(kSecret), std::end(kSecret),
-                     [&](const char* word) { return name.find(word) != std::string::npos; });
+  return std::ranges::any_of(
+      kSecret, [&](const char* word) { return name.find(word) != std::string::npos; });
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ int64_t unix_of(const std::string& date) {
 }
 
 std::string rank_ranges(std::vector<int> ranks) {
-  std::sort(ranks.begin(), ranks.end());
+  std::ranges::sort(ranks);
   return base::number_ranges(ranks, ",");
 }
 

@@ -112,8 +112,8 @@ std::string table_text(std::vector<TableColumn> columns,
     titles += gap + padded(columns[i].title, columns[i].width(), columns[i].left);
     units += gap + padded(columns[i].unit, columns[i].width(), columns[i].left);
   }
-  const bool has_units = std::any_of(columns.begin(), columns.end(),
-                                     [](const TableColumn& each) { return !each.unit.empty(); });
+  const bool has_units =
+      std::ranges::any_of(columns, [](const TableColumn& each) { return !each.unit.empty(); });
   text = trimmed(titles) + (has_units ? trimmed(units) : "");
   for (size_t row = 0; row < columns[0].cells.size(); ++row) {
     std::string line(mark.size(), ' ');

@@ -218,7 +218,7 @@ bool only_detected(const std::string& name) {
   static constexpr const char* kNames[] = {
       "link width now",    "link speed now",    "name",
       "speed of the card", "width of the card", "NVLinks of the device"};
-  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+  return std::ranges::find(kNames, name) != std::end(kNames);
 }
 
 void compare_attributes(const Entry& was, const Entry& is, std::vector<Difference>& to) {
@@ -230,7 +230,7 @@ void compare_attributes(const Entry& was, const Entry& is, std::vector<Differenc
   std::vector<std::string> names;
   for (const Entry* entry : {&was, &is})
     for (const auto& [name, text] : entry->attributes)
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   for (const std::string& name : names) {
     const std::string before = value(was, name), after = value(is, name);
     const bool unknown = (before == "none" || after == "none") && only_detected(name);
@@ -301,7 +301,7 @@ std::vector<Difference> compare_machines(const System& was, const System& is,
 double shared_bus_ids(const System& was, const System& is) {
   const std::set<BusId> a = bus_ids(was), b = bus_ids(is);
   if (a.empty()) return b.empty() ? 1 : 0;
-  const auto shared = std::count_if(a.begin(), a.end(), [&](BusId id) { return b.count(id) != 0; });
+  const auto shared = std::ranges::count_if(a, [&](BusId id) { return b.count(id) != 0; });
   return double(shared) / double(a.size());
 }
 

@@ -23,9 +23,8 @@ struct GraphGroup {
 std::vector<GraphGroup> group_channels(const ChannelGraph& found) {
   std::vector<GraphGroup> groups;
   for (size_t i = 0; i < found.channels.size(); ++i) {
-    const auto same = std::find_if(groups.begin(), groups.end(), [&](const GraphGroup& group) {
-      return *group.channel == found.channels[i];
-    });
+    const auto same = std::ranges::find_if(
+        groups, [&](const GraphGroup& group) { return *group.channel == found.channels[i]; });
     if (same != groups.end())
       same->numbers.push_back(int(i));
     else

@@ -161,7 +161,7 @@ std::vector<std::vector<int>> group_hosts(const std::vector<HostTopology>& hosts
   std::vector<std::vector<int>> groups;
   for (size_t i = 0; i < hosts.size(); ++i) {
     if (!hosts[i].view) continue;
-    const auto same = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
+    const auto same = std::ranges::find_if(groups, [&](const auto& group) {
       return compare_machines(hosts[size_t(group.front())].view->system, hosts[i].view->system,
                               {MatchBy::place, false})
           .empty();
@@ -171,8 +171,8 @@ std::vector<std::vector<int>> group_hosts(const std::vector<HostTopology>& hosts
     else
       groups.push_back({int(i)});
   }
-  std::stable_sort(groups.begin(), groups.end(),
-                   [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  std::ranges::stable_sort(groups,
+                           [](const auto& a, const auto& b) { return a.size() > b.size(); });
   return groups;
 }
 
@@ -181,8 +181,7 @@ std::vector<Finding> hosts_findings(const std::vector<HostTopology>& hosts,
   std::vector<Finding> findings;
   for (size_t i = 0; i < hosts.size(); ++i) {
     Finding machine = host_finding("machine", hosts[i].host);
-    const bool odd =
-        hosts[i].view && std::find(groups[0].begin(), groups[0].end(), int(i)) == groups[0].end();
+    const bool odd = hosts[i].view && std::ranges::find(groups[0], int(i)) == groups[0].end();
     machine.odd = odd;
     if (hosts[i].error) machine.fail(ErrorCode::launch, hosts[i].error->chain());
     if (odd) machine.fail(ErrorCode::failed, "it is built in another way than most hosts");
@@ -198,8 +197,8 @@ std::vector<Finding> hosts_findings(const std::vector<HostTopology>& hosts,
 
 std::string hosts_text(const std::vector<HostTopology>& hosts,
                        const std::vector<std::vector<int>>& groups, const TreeStyle& style) {
-  const auto lost = size_t(
-      std::count_if(hosts.begin(), hosts.end(), [](const auto& host) { return bool(host.error); }));
+  const auto lost =
+      size_t(std::ranges::count_if(hosts, [](const auto& host) { return bool(host.error); }));
   std::string text = format("# {}", counted(hosts.size(), "host"));
   if (groups.size() == 1 && groups[0].size() > 1)
     text += format(": {} equal", lost > 0 ? std::to_string(groups[0].size()) : "all");

@@ -70,7 +70,7 @@ Result<MachineChannels> search_machine(const TopoView& view, int nodes,
                           *file, view.source, groups.size()),
                    "NCCL_NET_DISABLE_INTRA=1 keeps them together");
   std::vector<int> by_rank = view.graph.gpus;
-  std::sort(by_rank.begin(), by_rank.end(), [&](int a, int b) {
+  std::ranges::sort(by_rank, [&](int a, int b) {
     return view.graph.nodes[size_t(a)].rank < view.graph.nodes[size_t(b)].rank;
   });
   const topology::SearchOptions options{.nodes = nodes * int(groups.size()),
@@ -79,8 +79,7 @@ Result<MachineChannels> search_machine(const TopoView& view, int nodes,
     MachinePart& part = channels.parts.emplace_back(part_with(view, gpus, groups.size() == 1));
     part.graphs = search_node(part.graph, part.effective, options);
     for (size_t rank = 0; rank < by_rank.size(); ++rank)
-      if (std::find(gpus.begin(), gpus.end(), by_rank[rank]) != gpus.end())
-        part.ranks.push_back(int(rank));
+      if (std::ranges::find(gpus, by_rank[rank]) != gpus.end()) part.ranks.push_back(int(rank));
   }
   COLL_TRY(take_graph_file(settings.graph_file, channels));
   if (!settings.dump_file.empty())

@@ -15,7 +15,7 @@ namespace {
 using namespace topology;
 
 bool all_in_domain_0(const std::vector<Pci>& list) {
-  return std::all_of(list.begin(), list.end(), [](const Pci& pci) {
+  return std::ranges::all_of(list, [](const Pci& pci) {
     return pci.bus_id.value >> 20 == 0 && all_in_domain_0(pci.children);
   });
 }
@@ -38,8 +38,8 @@ class PartMaker {
   explicit PartMaker(const TopoView& view) : view_(view), graph_(view.graph) {
     for (const int gpu : graph_.gpus) gpus_[{node(gpu).host, {node(gpu).id}}] = gpu;
     for (const int net : graph_.nets) nets_[{node(net).host, node(net).name}] = &node(net);
-    short_ids_ = std::all_of(view.system.cpus.begin(), view.system.cpus.end(),
-                             [](const Cpu& cpu) { return all_in_domain_0(cpu.children); });
+    short_ids_ = std::ranges::all_of(view.system.cpus,
+                                     [](const Cpu& cpu) { return all_in_domain_0(cpu.children); });
   }
 
   Parts make() {
@@ -61,7 +61,7 @@ class PartMaker {
         if (to_gpu || node(link.to).kind == NodeKind::nvs)
           parts_.fabrics.push_back({gpu, to_gpu ? link.to : -1, 0, link.gbps, false});
       }
-    std::sort(parts_.fabrics.begin(), parts_.fabrics.end(), [](const Fabric& a, const Fabric& b) {
+    std::ranges::sort(parts_.fabrics, [](const Fabric& a, const Fabric& b) {
       return std::pair(a.from, a.to) < std::pair(b.from, b.to);
     });
   }
@@ -181,7 +181,7 @@ class PartMaker {
         by_count[{-fabric.count, fabric.xgmi}].push_back(node(fabric.to).dev);
     }
     for (auto& [key, devs] : by_count) {
-      std::sort(devs.begin(), devs.end());
+      std::ranges::sort(devs);
       texts.push_back(format("{}{} to GPU {}",
                              counted(size_t(-key.first), key.second ? "xGMI link" : "NVLink"),
                              devs.size() > 1 ? " each" : "", base::number_ranges(devs, ", ")));

@@ -38,7 +38,7 @@ std::vector<NearGpu> gpus_near(const TopoView& view, const RdmaDevice& device) {
   PathType best = PathType::dis;
   for (const NearGpu& each : all) best = std::min(best, each.type);
   std::erase_if(all, [&](const NearGpu& each) { return each.type != best; });
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.dev < b.dev; });
+  std::ranges::sort(all, [](const auto& a, const auto& b) { return a.dev < b.dev; });
   all.erase(std::unique(all.begin(), all.end(),
                         [](const auto& a, const auto& b) { return a.dev == b.dev; }),
             all.end());
@@ -61,8 +61,7 @@ std::vector<const RdmaGid*> ordered(const RdmaPortDetail& port) {
     if (gid->type != "RoCE v2") return 2;
     return gid->address.rfind("::ffff:", 0) == 0 ? 0 : 1;
   };
-  std::stable_sort(gids.begin(), gids.end(),
-                   [&](const auto* a, const auto* b) { return rank(a) < rank(b); });
+  std::ranges::stable_sort(gids, [&](const auto* a, const auto* b) { return rank(a) < rank(b); });
   return gids;
 }
 

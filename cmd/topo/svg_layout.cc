@@ -22,11 +22,9 @@ struct Leaf {
   std::vector<const Part*> bridges;
   bool is_gpu() const { return part->kind == PartKind::gpu; }
   bool fault() const {
-    return !part->marks.empty() ||
-           std::any_of(bridges.begin(), bridges.end(),
-                       [](const Part* bridge) { return !bridge->marks.empty(); }) ||
-           std::any_of(part->nets.begin(), part->nets.end(),
-                       [](const PartNet& net) { return !net.marks.empty(); });
+    return !part->marks.empty() || std::ranges::any_of(bridges, [](const Part* bridge) {
+      return !bridge->marks.empty();
+    }) || std::ranges::any_of(part->nets, [](const PartNet& net) { return !net.marks.empty(); });
   }
   std::vector<Words> lines() const { return leaf_lines(*part, bridges, kLeafWidth - 14); }
 };

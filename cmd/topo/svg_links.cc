@@ -20,8 +20,8 @@ bool overlap(const Box& a, const Box& b) {
 }
 
 bool is_free(const Picture& picture, const Box& box) {
-  return std::none_of(picture.texts.begin(), picture.texts.end(),
-                      [&](const PictureText& text) { return overlap(text.box(), box); });
+  return std::ranges::none_of(picture.texts,
+                              [&](const PictureText& text) { return overlap(text.box(), box); });
 }
 
 // One bar for all NVSwitches of a host, as the planner sees them.
@@ -88,7 +88,7 @@ std::vector<Arc> make_arcs(const Plane& plane) {
     }
     // Nearest outside: arcs to the same side then lie inside each other.
     const double here = box.middle();
-    std::sort(ends.begin(), ends.end(), [&](const auto& p, const auto& q) {
+    std::ranges::sort(ends, [&](const auto& p, const auto& q) {
       const bool p_left = p.first < here, q_left = q.first < here;
       return p_left != q_left ? p_left : p.first > q.first;
     });
@@ -201,8 +201,8 @@ std::vector<LegendEntry> legend_entries(const Plane& plane) {
     if (entries.size() < 12)
       entries.push_back({words, fabric->xgmi ? "xgmi" : "nvl", line_width(fabric->gbps)});
   const auto has_style = [&](const char* style) {
-    return std::any_of(plane.picture.lines.begin(), plane.picture.lines.end(),
-                       [&](const PictureLine& line) { return line.style == style; });
+    return std::ranges::any_of(plane.picture.lines,
+                               [&](const PictureLine& line) { return line.style == style; });
   };
   if (has_style("c2c")) entries.push_back({"C2C", "c2c", 5});
   if (plane.any_fault) entries.push_back({"degraded, or not as its equals", "pci", 4, true});

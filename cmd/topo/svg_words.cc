@@ -62,7 +62,7 @@ void add_place(std::vector<Words>& to, const Part& part, const std::vector<const
 void add_net_lines(std::vector<Words>& to, const std::vector<PartNet>& nets, bool named,
                    double width) {
   // One speed for all is said once.
-  const bool alike = nets.size() > 1 && std::all_of(nets.begin(), nets.end(), [&](const auto& net) {
+  const bool alike = nets.size() > 1 && std::ranges::all_of(nets, [&](const auto& net) {
                        return net.marks.empty() && net.speed == nets[0].speed;
                      });
   if (alike) add_wrapped(to, "each " + nets[0].speed, width, {});

@@ -110,9 +110,8 @@ class Tree {
     }
     std::vector<std::string> names;
     for (const PartNet& net : cpu.nets) names.push_back(net.name);
-    const bool alike = std::all_of(cpu.nets.begin(), cpu.nets.end(), [&](const PartNet& net) {
-      return net.speed == cpu.nets[0].speed;
-    });
+    const bool alike = std::ranges::all_of(
+        cpu.nets, [&](const PartNet& net) { return net.speed == cpu.nets[0].speed; });
     to.below.push_back({format("{} interfaces without a PCI device: {}{}", names.size(),
                                listed(names, kNamesInFold), alike ? "  " + cpu.nets[0].speed : ""),
                         {}});

@@ -152,7 +152,7 @@ Status check_ranks(const BenchOp& op, int ranks) {
 }
 
 void op_field(base::Record& io, const char* name, BenchOp& op) {
-  int place = int(std::find(kOps.begin(), kOps.end(), op) - kOps.begin());
+  int place = int(std::ranges::find(kOps, op) - kOps.begin());
   io.name(name, place, int(kOps.size()), name_at);
   op = kOps[size_t(place)];
 }

@@ -125,8 +125,8 @@ class HopSearch {
     const std::set<Hop> cleared = hops_of_right_elements(sample.element);
     for (const auto& [hop, inputs] : explaining) {
       if (cleared.count(hop) != 0 || (by_ranks && inputs != fewest)) continue;
-      auto at = std::find_if(votes_.begin(), votes_.end(),
-                             [&, h = hop](const auto& entry) { return entry.first == h; });
+      auto at = std::ranges::find_if(votes_,
+                                     [&, h = hop](const auto& entry) { return entry.first == h; });
       if (at == votes_.end()) at = votes_.insert(at, {hop, 0});
       ++at->second;
     }
@@ -139,8 +139,8 @@ class HopSearch {
     for (size_t rank = 0; rank < reports_.size(); ++rank) {
       const TagFindings& tags = reports_[rank].tags;
       const bool all_known = tags.bad <= tags.samples.size();
-      const bool wrong = std::any_of(tags.samples.begin(), tags.samples.end(),
-                                     [&](const TagSample& s) { return s.element == element; });
+      const bool wrong = std::ranges::any_of(
+          tags.samples, [&](const TagSample& s) { return s.element == element; });
       Origin origin;
       if (wrong || !all_known || !trace_.origin(int(rank), element, origin)) continue;
       for (const auto& edge : origin.edges) hops.insert(edge.hop);

@@ -33,8 +33,8 @@ std::vector<uint32_t> zipf_parts(int nranks) {
   }
   std::vector<size_t> order(n);
   std::iota(order.begin(), order.end(), size_t(0));
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return n * weight(a) % all > n * weight(b) % all; });
+  std::ranges::stable_sort(
+      order, [&](size_t a, size_t b) { return n * weight(a) % all > n * weight(b) % all; });
   for (size_t i = 0; i < left; ++i) ++parts[order[i]];
   return parts;
 }
@@ -83,7 +83,7 @@ UnevenTotals dealt_totals(SendPattern of, int nranks) {
     }
   }
   for (size_t rank = 0; rank < n; ++rank) busy(got[rank], rank);
-  totals.room = *std::max_element(room.begin(), room.end());
+  totals.room = *std::ranges::max_element(room);
   return totals;
 }
 

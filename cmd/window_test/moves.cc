@@ -149,7 +149,7 @@ bool matches(std::span<const uint8_t> bytes, const PatternKey& key, uint64_t off
 std::string whose(std::span<const uint8_t> bytes, const PatternKey& key, uint64_t offset,
                   int ranks) {
   if (bytes.size() < 4) return "";
-  if (std::all_of(bytes.begin(), bytes.end(), [](uint8_t b) { return b == 0; }))
+  if (std::ranges::all_of(bytes, [](uint8_t b) { return b == 0; }))
     return "nothing was written there";
   for (uint64_t back = 1; back <= std::min(key.round, kRoundsBack); ++back)
     if (matches(bytes, {key.owner, key.writer, key.round - back}, offset))

@@ -40,7 +40,7 @@ Table path_table(const WindowReport& report) {
     std::map<std::string, std::vector<double>> paths;
     for (const WindowPair& pair : report.pairs) paths[pair.path].push_back(pair.*measure.value);
     for (auto& [path, values] : paths) {
-      std::sort(values.begin(), values.end());
+      std::ranges::sort(values);
       table.add({measure.title, path, four_digits(values.front()),
                  four_digits(values[values.size() / 2]), four_digits(values.back()),
                  std::to_string(values.size())});
@@ -196,8 +196,8 @@ Verdict judge(const WindowReport& report, const std::vector<HostEnd>& hosts,
 }
 
 void add_broken_stage(WindowReport& report, const std::string& stage, const Error& error) {
-  const bool done = std::any_of(report.checks.begin(), report.checks.end(),
-                                [&](const Finding& check) { return check.name == stage; });
+  const bool done =
+      std::ranges::any_of(report.checks, [&](const Finding& check) { return check.name == stage; });
   if (stage.empty() || done) return;
   Finding& check = report.checks.emplace_back();
   check.name = stage;

@@ -130,7 +130,7 @@ Status WindowTest::sizes(WindowFindings& found) {
                     format("window of {} bytes of rank {}", sizes[i], owner));
     }
   COLL_TRY(barrier());
-  std::reverse(memories.begin(), memories.end());
+  std::ranges::reverse(memories);
   return give_back(memories);
 }
 

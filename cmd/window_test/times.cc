@@ -192,7 +192,7 @@ Status WindowTest::matrix(WindowFindings& found) {
       report_.pairs.push_back(std::move(pair));
     }
   }
-  std::sort(report_.pairs.begin(), report_.pairs.end(), [](const auto& a, const auto& b) {
+  std::ranges::sort(report_.pairs, [](const auto& a, const auto& b) {
     return std::pair(a.from, a.to) < std::pair(b.from, b.to);
   });
   return give_back({&memory, 1});
@@ -237,7 +237,7 @@ Result<double> WindowTest::time_of(const runtime::Operation& op, runtime::Stream
     all.push_back(Samples::get(reader, 0));
     if (!reader.ok()) return Error(ErrorCode::defect, "a rank's times have the wrong length");
   }
-  std::sort(report_.pairs.begin(), report_.pairs.end(), [](const auto& a, const auto& b) {
+  std::ranges::sort(report_.pairs, [](const auto& a, const auto& b) {
     return std::pair(a.from, a.to) < std::pair(b.from, b.to);
   });
   const uint64_t bytes = op.count * sizeof(float);
@@ -260,7 +260,7 @@ Status WindowTest::compare_sides(Collective collective, uint64_t bytes, const Si
   // All ranks know the same times, so all of them end with the same turn.
   for (int turn = 0; turn < kSideTurns && (turn == 0 || spent_us < kSidesUs); ++turn)
     for (const size_t side : {kOrdinary, kWindow}) {
-      std::fill(results[side].begin(), results[side].end(), -1.0f);
+      std::ranges::fill(results[side], -1.0f);
       COLL_TRY(write(sides.input[side], bytes_of(numbers)));
       COLL_TRY(write(sides.output[side], bytes_of(results[side])));
       const auto op =

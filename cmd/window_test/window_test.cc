@@ -93,8 +93,8 @@ Finding merged_check(const std::string& name, std::span<const WindowFindings> ra
       add(format("rank {}: {}", rank, failure.text));
       if (failure.accused < 0 || culprits.size() >= kMostCulprits) continue;
       const std::string link = format("rank {} -> rank {}", failure.accused, rank);
-      const bool known = std::any_of(culprits.begin(), culprits.end(),
-                                     [&](const Culprit& c) { return c.name == link; });
+      const bool known =
+          std::ranges::any_of(culprits, [&](const Culprit& c) { return c.name == link; });
       if (!known)
         culprits.push_back({.kind = SubjectKind::link,
                             .name = link,
