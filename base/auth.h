@@ -10,7 +10,6 @@
 #include <poll.h>
 
 #include <array>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <span>

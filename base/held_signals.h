@@ -3,7 +3,6 @@
 // Acts on the calling thread alone: callers have one thread.
 #pragma once
 #include <csignal>
-#include <initializer_list>
 
 namespace collctl::base {
 

@@ -8,8 +8,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <map>
-#include <optional>
 #include <sstream>
 
 #include "base/bus_id.h"

@@ -12,7 +12,6 @@
 #include <array>
 #include <bit>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>

@@ -3,7 +3,6 @@
 // and a pure judgement of them. Read when called. Threads: any. `root`: of the file system, for
 // tests.
 #pragma once
-#include <cstdint>
 #include <string>
 #include <vector>
 

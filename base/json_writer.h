@@ -3,7 +3,6 @@
 // always valid. Used by the reports and json_record; threads: one.
 #pragma once
 #include <concepts>
-#include <cstdint>
 #include <string>
 #include <string_view>
 

@@ -2,7 +2,6 @@
 // calling thread.
 #pragma once
 #include <span>
-#include <string>
 
 namespace collctl::base {
 

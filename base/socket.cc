@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstdlib>
 
 #include "base/format.h"
 #include "base/name_lookup.h"

@@ -2,7 +2,6 @@
 // the exit code of the run.
 #include <cerrno>
 #include <fstream>
-#include <iterator>
 
 #include "base/format.h"
 #include "base/record.h"

@@ -1,7 +1,5 @@
 #include "cmd/saved.h"
 
-#include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/format.h"

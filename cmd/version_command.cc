@@ -7,7 +7,6 @@
 #include "kernels/cuda/launcher/launcher.h"
 #include "launcher/ssh/library.h"
 #include "revision.h"  // written by the build
-#include "runtime/bootstrap/unique_id.h"
 #include "transport/table/transports.h"
 
 namespace collctl::cmd {

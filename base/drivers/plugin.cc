@@ -1,6 +1,5 @@
 #include "base/drivers/plugin.h"
 
-#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>

@@ -7,7 +7,6 @@
 #include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "cmd/check/floors.h"
 #include "cmd/gpu_test/gpu_test.h"

@@ -1,6 +1,5 @@
 // Findings of the installed NCCL's facts, figures, log and RAS, and whom they are about.
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "base/format.h"

@@ -1,6 +1,5 @@
 // Each host's runs are processes of this program, as a person would run it there.
 #include <poll.h>
-#include <algorithm>
 
 #include "base/clock.h"
 #include "base/format.h"

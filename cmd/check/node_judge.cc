@@ -1,6 +1,5 @@
 // Result of one run on a host: findings, and speeds that can be compared with the other hosts'.
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/format.h"
 #include "base/host_devices.h"

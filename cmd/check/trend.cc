@@ -1,8 +1,6 @@
 #include "cmd/check/trend.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 
 #include "base/format.h"
 #include "cmd/doctor/doctor.h"

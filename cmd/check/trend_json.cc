@@ -1,5 +1,4 @@
 // The history of checks as JSON: collctl.trend/1.
-#include <algorithm>
 
 #include "base/format.h"
 #include "base/json_writer.h"

@@ -1,7 +1,6 @@
 // The trend of a history as a document: what is new and what goes on as its findings, what got
 // better and whom to resume after them, then every host and speed.
 #include <algorithm>
-#include <cmath>
 
 #include "base/format.h"
 #include "cmd/check/trend.h"

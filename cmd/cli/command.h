@@ -3,7 +3,6 @@
 // once; any thread may read.
 #pragma once
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string>
 #include <string_view>

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 
 #include "base/env.h"
 #include "base/format.h"

@@ -1,5 +1,4 @@
 // Completion scripts for bash, zsh and fish, out of the tables.
-#include <algorithm>
 
 #include "base/check.h"
 #include "base/format.h"

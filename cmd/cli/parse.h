@@ -3,8 +3,6 @@
 // (cmd/*/options.h). All errors have code usage. Threads: values.
 #pragma once
 #include <map>
-#include <optional>
-#include <span>
 #include <string>
 #include <vector>
 

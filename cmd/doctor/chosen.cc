@@ -1,7 +1,6 @@
 // Variables that choose NICs, applied to the hosts' facts: jobs do not use the other NICs, so
 // nothing is said of them.
 #include <cstdlib>
-#include <vector>
 
 #include "base/env.h"
 #include "base/format.h"

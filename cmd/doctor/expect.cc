@@ -1,7 +1,6 @@
 #include "cmd/doctor/expect.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <map>
 

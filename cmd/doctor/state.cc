@@ -2,7 +2,6 @@
 #include "cmd/doctor/state.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 
 #include "base/format.h"

@@ -10,7 +10,6 @@
 // probable than many culprits behind one each, and one bad measurement among many good ones of the
 // same part is taken for noise until it has been repeated.
 #pragma once
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <span>

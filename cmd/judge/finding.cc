@@ -1,6 +1,5 @@
 #include "cmd/judge/finding.h"
 
-#include <algorithm>
 #include <iterator>
 
 namespace collctl::cmd {

@@ -5,8 +5,6 @@
 #include <compare>
 #include <cstdint>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "base/result.h"
 

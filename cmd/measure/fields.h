@@ -3,7 +3,6 @@
 #pragma once
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "base/host_limits.h"
 #include "base/record.h"

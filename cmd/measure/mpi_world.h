@@ -3,7 +3,6 @@
 // one thread of its own and waited for with a deadline, because none of them comes back by itself
 // from a rank that is gone. Threads: one at a time.
 #pragma once
-#include <functional>
 #include <memory>
 #include <string>
 

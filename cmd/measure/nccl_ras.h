@@ -3,7 +3,6 @@
 // in bytes and time. Threads: any.
 #pragma once
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,6 @@
 #include "cmd/measure/options.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/env.h"
 #include "base/format.h"

@@ -1,7 +1,6 @@
 // Work that runs in this process: stopping it, and what its ranks do at this moment. A function
 // that runs a communicator (bench_rank) opens a scope of each kind. Threads: any.
 #pragma once
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>

@@ -1,7 +1,6 @@
 #include "cmd/rails/matrix.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "base/format.h"

@@ -2,7 +2,6 @@
 // made between two hosts (memory_plan.cc, pure). Results travel: reading is bounded. Threads:
 // values.
 #pragma once
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>

@@ -5,8 +5,6 @@
 #pragma once
 #include <map>
 #include <string>
-#include <tuple>
-#include <utility>
 #include <vector>
 
 #include "cmd/judge/blame.h"

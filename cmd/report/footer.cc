@@ -1,7 +1,6 @@
 // The lines below the rows of a measurement: averages, what others had of the hosts, the verdict.
 #include <algorithm>
 #include <map>
-#include <set>
 #include "base/format.h"
 #include "cmd/judge/stragglers.h"
 #include "cmd/report/report.h"

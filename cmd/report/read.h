@@ -1,9 +1,7 @@
 // A report back from its JSON, as --json and -o FILE.json have written it. Used by `report` and by
 // the kinds of files that are made of a document; nothing in the file is trusted. Threads: values.
 #pragma once
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "base/record.h"
 #include "cmd/report/report.h"

@@ -2,8 +2,6 @@
 // line, so that a file without its end is read as well. Perfetto opens it.
 #include <fcntl.h>
 
-#include <cerrno>
-
 #include "base/format.h"
 #include "base/version.h"
 #include "cmd/report/report.h"

@@ -1,6 +1,5 @@
 #include "cmd/status/status.h"
 
-#include <algorithm>
 #include <set>
 
 #include "base/format.h"

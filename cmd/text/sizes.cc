@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <ctime>
-#include <iterator>
 
 #include "base/format.h"
 #include "base/number_ranges.h"

@@ -1,7 +1,5 @@
 #include "cmd/text/svg.h"
 
-#include <algorithm>
-
 #include "base/format.h"
 #include "base/markup.h"
 

@@ -2,7 +2,6 @@
 // in words, still without a form. The tree, the picture and the comparison are made of it. Pure;
 // threads: values. A Part refers to the view that it was made from.
 #pragma once
-#include <map>
 #include <string>
 #include <vector>
 

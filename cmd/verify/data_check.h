@@ -3,7 +3,6 @@
 // output, of the input (which nobody may change) and of the guard zones around both.
 #pragma once
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "cmd/verify/buffer_shape.h"

@@ -1,7 +1,6 @@
 #include "cmd/verify/data_inputs.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 

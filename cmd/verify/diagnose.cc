@@ -1,7 +1,6 @@
 #include "cmd/verify/diagnose.h"
 
 #include <algorithm>
-#include <optional>
 #include <set>
 
 #include "base/format.h"

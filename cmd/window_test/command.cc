@@ -1,5 +1,4 @@
 // The command `window-test`, also under run: its options, and the sink that prints what came.
-#include <algorithm>
 #include <mutex>
 #include <optional>
 

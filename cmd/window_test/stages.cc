@@ -1,7 +1,5 @@
 // The stages of window-test about mapping and registration.
 #include <algorithm>
-#include <cstring>
-#include <memory>
 
 #include "base/format.h"
 #include "base/log.h"

@@ -1,8 +1,6 @@
 // The stages of window-test that measure: put and get between every two ranks, and collectives on
 // windows beside the same on ordinary memory.
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <memory>
 
 #include "base/format.h"
