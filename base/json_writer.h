@@ -3,6 +3,7 @@
 // always valid. Used by the reports and json_record; threads: one.
 #pragma once
 #include <concepts>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -34,6 +35,27 @@ class JsonWriter {
   JsonWriter& field(std::string_view name, const T& what) {
     key(name);
     return value(what);
+  }
+  template <class T>
+  JsonWriter& field_or_null(std::string_view name, bool is_known, const T& what) {
+    return is_known ? field(name, what) : key(name).null();
+  }
+  // A list of values, `of` each; and of objects, between whose braces `fill` writes.
+  template <class List, class Of = std::identity>
+  JsonWriter& list(std::string_view name, const List& values, Of of = {}) {
+    key(name).begin_array();
+    for (const auto& each : values) value(std::invoke(of, each));
+    return end_array();
+  }
+  template <class List, class Fill>
+  JsonWriter& objects(std::string_view name, const List& values, Fill fill) {
+    key(name).begin_array();
+    for (const auto& each : values) {
+      begin_object();
+      fill(each);
+      end_object();
+    }
+    return end_array();
   }
   // A document made by another writer, as a value.
   JsonWriter& raw(std::string_view json);

@@ -88,14 +88,11 @@ void write_adopted(JsonWriter& json, const AdoptedShown& shown) {
   json.begin_object().field("engine", launcher::engine_name(adopted.engine));
   json.field("rank", adopted.rank).field("size", adopted.size);
   json.field("local_rank", adopted.local_rank).field("local_size", adopted.local_size);
-  json.field("meeting", shown.meeting).key("sources").begin_array();
-  for (const auto& source : adopted.sources)
-    json.begin_object()
-        .field("what", source.what)
-        .field("variable", source.variable)
-        .field("value", source.value)
-        .end_object();
-  json.end_array().end_object();
+  json.field("meeting", shown.meeting);
+  json.objects("sources", adopted.sources, [&](const auto& source) {
+    json.field("what", source.what).field("variable", source.variable).field("value", source.value);
+  });
+  json.end_object();
 }
 
 std::string adopted_text(const AdoptedShown& shown) {
@@ -124,15 +121,8 @@ std::string nccl_text(const NcclVariables& found) {
 
 void write_nccl(JsonWriter& json, const NcclVariables& found) {
   json.key("nccl_variables").begin_object();
-  const auto add = [&](const char* key, const std::vector<std::string>& names) {
-    json.key(key).begin_array();
-    for (const std::string& name : names) json.value(name);
-    json.end_array();
-  };
-  add("honoured", found.honoured);
-  add("overridden", found.overridden);
-  add("without_effect", found.without_effect);
-  json.end_object();
+  json.list("honoured", found.honoured).list("overridden", found.overridden);
+  json.list("without_effect", found.without_effect).end_object();
 }
 
 std::string site_text() {
@@ -157,49 +147,30 @@ std::string interfaces_text() {
 }
 
 void write_interfaces(JsonWriter& json) {
-  json.key("interfaces").begin_array();
-  for (const base::NetInterface& one : base::net_interfaces()) {
-    json.begin_object().field("name", one.name).field("up", one.up).field("aside", one.aside);
-    json.key("addresses").begin_array();
-    for (const base::InterfaceAddress& each : one.addresses) json.value(each.text);
-    json.end_array().end_object();
-  }
-  json.end_array();
+  json.objects("interfaces", base::net_interfaces(), [&](const base::NetInterface& one) {
+    json.field("name", one.name).field("up", one.up).field("aside", one.aside);
+    json.list("addresses", one.addresses, &base::InterfaceAddress::text);
+  });
 }
 
 std::string env_json(const std::vector<ShownVariable>& list, const AdoptedShown& adopted,
                      const ShownCalibration& calibration) {
   JsonWriter json;
   begin_document(json, "collctl.env/1");
-  json.key("knobs").begin_array();
-  for (const ShownVariable& shown : list) {
-    json.begin_object().field("name", format("COLLCTL_{}", shown.knob->name));
-    json.key("field_name");
-    if (*shown.knob->nccl_name != 0)
-      json.value(shown.knob->nccl_name);
-    else
-      json.null();
+  json.objects("knobs", list, [&](const ShownVariable& shown) {
+    json.field("name", format("COLLCTL_{}", shown.knob->name));
+    json.field_or_null("field_name", *shown.knob->nccl_name != 0, shown.knob->nccl_name);
     json.field("kind", kind_name(shown.knob->kind));
     json.field("value", shown.value).field("default", shown.knob->default_value);
     json.field("origin", shown.said.variable.empty() ? "default" : shown.said.variable);
-    json.key("file");
-    if (shown.said.file.empty())
-      json.null();
-    else
-      json.value(shown.said.file);
+    json.field_or_null("file", !shown.said.file.empty(), shown.said.file);
     json.field("masked", shown.masked);
-    json.field("help", knob_help(*shown.knob)).end_object();
-  }
-  json.end_array().key("site_files").begin_array();
-  for (const base::SiteFile& file : base::site_files()) {
-    json.begin_object().field("path", file.path);
-    json.key("variables").begin_array();
-    for (const std::string& name : file.names) json.value(name);
-    json.end_array().key("problems").begin_array();
-    for (const std::string& problem : file.problems) json.value(problem);
-    json.end_array().end_object();
-  }
-  json.end_array();
+    json.field("help", knob_help(*shown.knob));
+  });
+  json.objects("site_files", base::site_files(), [&](const base::SiteFile& file) {
+    json.field("path", file.path);
+    json.list("variables", file.names).list("problems", file.problems);
+  });
   json.field("wakeup_us", double(base::wakeup_ns()) * 1e-3);
   write_calibration(calibration, json);
   write_all_windows(json);

@@ -29,7 +29,7 @@ void write_hosts(JsonWriter& json, const JobOutcome& outcome) {
   json.key("hosts").begin_array();
   for (const auto& [host, ranks] : hosts) {
     json.begin_object().field("host", host);
-    write_ints(json, "ranks", ranks);
+    json.list("ranks", ranks);
     json.end_object();
   }
   json.end_array();
@@ -40,18 +40,15 @@ std::string run_json(const ParsedLine& line, const JobOutcome& outcome) {
   json.begin_object();
   write_run_head(json, line);
   write_hosts(json, outcome);
-  json.key("ranks").begin_array();
-  for (const RankEnd& end : outcome.ranks) {
-    json.begin_object().field("rank", end.rank).field("host", end.host);
+  json.objects("ranks", outcome.ranks, [&](const RankEnd& end) {
+    json.field("rank", end.rank).field("host", end.host);
     json.field("pid", end.pid).field("phase", end.phase);
     json.field("exit_code", end.exit_code).field("exit_signal", end.exit_signal);
     // Such an end is no fault: another rank failed, or a signal ended the job.
     if (end.ended_by_us && (end.exit_code != 0 || end.exit_signal != 0))
       json.field("told_to_end", true);
     if (end.error) json.field("error", end.error->chain());
-    json.end_object();
-  }
-  json.end_array();
+  });
   write_launch(json, outcome.hosts);
   json.field("seconds", outcome.seconds).field("exit_code", outcome.exit_code);
   std::optional<Error> error = outcome.error;

@@ -44,20 +44,14 @@ Result<int> version_command(const ParsedLine& line, Console& console) {
   if (line.has("json")) {
     JsonWriter json;
     json.begin_object().field("schema", "collctl.version/1").field("version", base::kVersion);
-    json.key("revision");
-    if (revision.empty())
-      json.null();
-    else
-      json.value(revision);
+    json.field_or_null("revision", !revision.empty(), revision);
     json.field("compiler", compiler()).field("protocol", kProtocolVersion);
     json.field("ssh", launcher::ssh_library());
     json.key("cuda").begin_object().field("built", gpu.built);
     json.field(gpu.built ? "architectures" : "why_not",
                gpu.built ? gpu.architectures : gpu.why_not);
     json.end_object();
-    json.key("features").begin_array();
-    for (const auto& feature : features()) json.value(feature);
-    console.out(json.end_array().end_object().take() + "\n");
+    console.out(json.list("features", features()).end_object().take() + "\n");
     return 0;
   }
   std::string list;

@@ -177,25 +177,19 @@ std::string check_json(const CheckReport& report, const Verdict& verdict) {
   JsonWriter json;
   begin_document(json, "collctl.check/1").field("level", level_word(report.level));
   if (report.round > 0) json.field("round", report.round).field("began", report.began);
-  json.key("hosts").begin_array();
-  for (const Host& host : report.hosts) {
-    json.begin_object().field("host", host);
+  json.objects("hosts", report.hosts, [&](const Host& host) {
+    json.field("host", host);
     const auto at = report.out.find(host);
     write_text_or_null(json, "failed", at == report.out.end() ? "" : at->second);
-    json.end_object();
-  }
-  json.end_array();
-  json.key("suites").begin_array();
-  for (const SuiteResult& result : report.suites) {
-    json.begin_object().field("name", result.suite->name).field("end", end_word(result.end));
+  });
+  json.objects("suites", report.suites, [&](const SuiteResult& result) {
+    json.field("name", result.suite->name).field("end", end_word(result.end));
     json.field("seconds", result.seconds);
     if (result.end != SuiteEnd::not_asked)
       json.field("planned", result.planned).field("measured", result.measured);
     write_text_or_null(json, "why", result.why);
     if (result.times > 1) json.field("times", result.times).field("again", result.again);
-    json.end_object();
-  }
-  json.end_array();
+  });
   json.field("seconds", report.seconds);
   Record io(json);
   if (report.soak) io.field("soak", described(*report.soak));

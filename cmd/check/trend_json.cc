@@ -22,9 +22,8 @@ void write_date(JsonWriter& json, const char* key, int64_t unix_s) {
 }
 
 void write_figures(JsonWriter& json, const Trend& trend) {
-  json.key("figures").begin_array();
-  for (const TrendFigure& figure : trend.figures) {
-    json.begin_object().field("what", figure.what);
+  json.objects("figures", trend.figures, [&](const TrendFigure& figure) {
+    json.field("what", figure.what);
     write_subject(json, figure.at);
     write_text_or_null(json, "hosts", figure.hosts);
     write_text_or_null(json, "size", figure.size);
@@ -35,17 +34,15 @@ void write_figures(JsonWriter& json, const Trend& trend) {
       json.field("last", figure.last).field("worst", figure.worst);
     }
     if (figure.early > 0) json.field("early", figure.early).field("late", figure.late);
-    json.field("declines", figure.declines).end_object();
-  }
-  json.end_array().key("series").begin_array();
-  for (const TrendFigure& figure : trend.figures) {
-    json.begin_object().key("dates").begin_array();
+    json.field("declines", figure.declines);
+  });
+  json.objects("series", trend.figures, [&](const TrendFigure& figure) {
+    json.key("dates").begin_array();
     for (const auto& [time, value] : figure.values) json.value(utc_date(time));
     json.end_array().key("values").begin_array();
     for (const auto& [time, value] : figure.values) json.value(value);
-    json.end_array().end_object();
-  }
-  json.end_array();
+    json.end_array();
+  });
 }
 
 }  // namespace
@@ -53,33 +50,26 @@ void write_figures(JsonWriter& json, const Trend& trend) {
 void write_trend(JsonWriter& json, const Trend& trend, const std::string& folder,
                  const HistoryFiles& files) {
   json.field("folder", folder).field("below", trend.below).field("older", files.older);
-  json.key("skipped").begin_array();
-  for (const HistoryFiles::Skipped& file : files.skipped) {
-    json.begin_object().field("file", file.file).field("why", file.why);
-    json.field("damaged", file.damaged).end_object();
-  }
-  json.end_array().key("runs").begin_array();
-  for (const TrendRun& run : trend.runs) {
-    json.begin_object().field("file", run.file);
+  json.objects("skipped", files.skipped, [&](const HistoryFiles::Skipped& file) {
+    json.field("file", file.file).field("why", file.why);
+    json.field("damaged", file.damaged);
+  });
+  json.objects("runs", trend.runs, [&](const TrendRun& run) {
+    json.field("file", run.file);
     write_date(json, "date", run.unix_s);
     json.field("version", run.version).field("level", run.level);
-    json.field("exit_code", run.exit_code).field("hosts", run.hosts.size()).end_object();
-  }
-  json.end_array().key("hosts").begin_array();
-  for (const TrendHost& host : trend.hosts) {
-    json.begin_object().field("host", host.host).field("state", host_word(host.state));
+    json.field("exit_code", run.exit_code).field("hosts", run.hosts.size());
+  });
+  json.objects("hosts", trend.hosts, [&](const TrendHost& host) {
+    json.field("host", host.host).field("state", host_word(host.state));
     write_date(json, "since", host.since);
     json.field("checks", host.checks).field("failed", host.failed);
     write_date(json, "last", host.last);
-    json.field("missing", host.missing).key("not_passed").begin_array();
-    for (const std::string& suite : host.not_passed) json.value(suite);
-    json.end_array().end_object();
-  }
-  json.end_array().key("resume").begin_array();
-  for (const Host& host : trend.well_again()) json.value(host);
-  json.end_array().key("findings").begin_array();
-  for (const TrendFinding& one : trend.findings) {
-    json.begin_object().field("state", trend_word(one.state));
+    json.field("missing", host.missing).list("not_passed", host.not_passed);
+  });
+  json.list("resume", trend.well_again());
+  json.objects("findings", trend.findings, [&](const TrendFinding& one) {
+    json.field("state", trend_word(one.state));
     write_date(json, "since", one.since);
     write_date(json, "last", one.last);
     write_date(json, "well", one.state == TrendState::better ? one.well : 0);
@@ -88,9 +78,7 @@ void write_trend(JsonWriter& json, const Trend& trend, const std::string& folder
     write_subject(json, one.finding.at);
     json.field("message", one.finding.message);
     write_text_or_null(json, "remedy", one.finding.remedy);
-    json.end_object();
-  }
-  json.end_array();
+  });
   write_figures(json, trend);
 }
 

@@ -118,13 +118,10 @@ void write_hosts(JsonWriter& json, const Plan& plan, bool slots) {
     const launcher::HostSpec& host = plan.hosts[i];
     json.begin_object().field("host", host.name);
     if (plan.placement)
-      write_ints(json, "ranks", plan.placement->ranks_of[i]);
+      json.list("ranks", plan.placement->ranks_of[i]);
     else
       json.key("ranks").null();
-    if (slots) {
-      json.key("slots");
-      host.slots ? json.value(*host.slots) : json.null();
-    }
+    if (slots) json.field_or_null("slots", host.slots.has_value(), host.slots.value_or(0));
     json.end_object();
   }
   json.end_array();
@@ -145,7 +142,7 @@ std::string plan_json(const ParsedLine& line, const LaunchOptions& launch, const
     json.field("local_rank", local);
     if (plan.gpus > 0) json.field("device", local % plan.gpus);
     if (plan.cores)
-      write_ints(json, "cores", (*plan.cores)[size_t(rank)]);
+      json.list("cores", (*plan.cores)[size_t(rank)]);
     else
       json.key("cores").null();
     json.end_object();
@@ -155,18 +152,10 @@ std::string plan_json(const ParsedLine& line, const LaunchOptions& launch, const
 
 }  // namespace
 
-void write_ints(JsonWriter& json, const char* key, const std::vector<int>& values) {
-  json.key(key).begin_array();
-  for (const int value : values) json.value(value);
-  json.end_array();
-}
-
 void write_run_head(JsonWriter& json, const ParsedLine& line) {
   continue_document(json, "collctl.run/1").field("dry_run", line.has("dry-run"));
   if (line.collective != nullptr) json.field("op", line.collective->name);
-  json.key("program").begin_array();
-  for (const auto& word : line.program) json.value(word);
-  json.end_array();
+  json.list("program", line.program);
 }
 
 Result<int> dry_run(const ParsedLine& line, const LaunchOptions& launch, Console& console) {
@@ -194,12 +183,10 @@ Status refuse_under_engine(const LaunchOptions& launch) {
 
 void write_launch(JsonWriter& json, const std::vector<HostEnd>& hosts) {
   if (hosts.empty()) return;
-  json.key("launch").begin_object().key("hosts").begin_array();
-  for (const HostEnd& host : hosts) {
-    json.begin_object().field("host", host.host).field("phase", host.phase);
-    json.key("ranks").begin_array();
-    for (const int rank : host.ranks) json.value(rank);
-    json.end_array();
+  json.key("launch").begin_object();
+  json.objects("hosts", hosts, [&](const HostEnd& host) {
+    json.field("host", host.host).field("phase", host.phase);
+    json.list("ranks", host.ranks);
     if (!host.client.empty()) json.field("client", host.client);
     // Seconds from the start at which each phase was reached.
     json.key("reached_s").begin_object();
@@ -221,9 +208,8 @@ void write_launch(JsonWriter& json, const std::vector<HostEnd>& hosts) {
       json.field("code", base::code_name(host.error->code));
       if (!host.error->hint.empty()) json.field("hint", host.error->hint);
     }
-    json.end_object();
-  }
-  json.end_array().end_object();
+  });
+  json.end_object();
 }
 
 }  // namespace collctl::cmd

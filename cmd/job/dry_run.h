@@ -17,8 +17,6 @@ Result<int> dry_run(const ParsedLine& line, const LaunchOptions& launch, Console
 
 // All forms of collctl.run/1 begin with this: schema, version, op, program.
 void write_run_head(JsonWriter& json, const ParsedLine& line);
-// An array of numbers as the value of a key.
-void write_ints(JsonWriter& json, const char* key, const std::vector<int>& values);
 
 // The roster of a job on hosts as data: per host how far it came, when, how, and why not further.
 // Used by the reports of run. Pure.

@@ -71,9 +71,8 @@ void write_calibration(const ShownCalibration& shown, JsonWriter& json) {
   const runtime::Calibration& found = shown.kept.found;
   begin_kept("calibration", shown.used, shown.kept, json);
   if (found.measured()) {
-    json.key("line_us").begin_array();
-    for (const float us : found.line_us) json.value(double(us));
-    json.end_array().key("exchanges").begin_array();
+    json.list("line_us", found.line_us, [](float us) { return double(us); });
+    json.key("exchanges").begin_array();
     for (size_t i = 0; i < runtime::kCalibratedBytes.size(); ++i)
       json.begin_object()
           .field("bytes", runtime::kCalibratedBytes[i])
@@ -115,13 +114,11 @@ std::string all_windows_text() {
 }
 
 void write_all_windows(JsonWriter& json) {
-  json.key("gpu_calibrations").begin_array();
-  for (const auto& kept : runtime::all_kept_windows(base::host_processors())) {
-    json.begin_object().field("machine", kept.signature);
-    write_kernels(kept.c, json);
-    json.end_object();
-  }
-  json.end_array();
+  json.objects("gpu_calibrations", runtime::all_kept_windows(base::host_processors()),
+               [&](const auto& kept) {
+                 json.field("machine", kept.signature);
+                 write_kernels(kept.c, json);
+               });
 }
 
 Result<std::unique_ptr<runtime::PluginTuner>> start_plan_tuner(

@@ -185,9 +185,9 @@ std::string cpu_plan_json(const CpuPlan& plan) {
         if (down >= 0) json.value(down);
       json.end_array().end_object();
     }
-  json.end_array().end_object().key("choices").begin_array();
-  for (const CpuPlanRow& row : plan.rows) {
-    json.begin_object().field("op", name_of(plan.spec.collective)).field("bytes", row.bytes);
+  json.end_array().end_object();
+  json.objects("choices", plan.rows, [&](const CpuPlanRow& row) {
+    json.field("op", name_of(plan.spec.collective)).field("bytes", row.bytes);
     json.field("algorithm", name_of(row.choice.algorithm));
     json.field("protocol", name_of(row.choice.protocol)).field("channels", row.choice.channels);
     json.key("expected").begin_object().field("time_us", row.choice.expected.us);
@@ -200,9 +200,7 @@ std::string cpu_plan_json(const CpuPlan& plan) {
     json.field("why", row.choice.why);
     if (row.steps != 0) json.field("steps", row.steps);
     write_tuned(row.choice.tuned, json);
-    json.end_object();
-  }
-  json.end_array();
+  });
   if (plan.calibration) write_calibration(*plan.calibration, json);
   write_plan_network(plan.spec.plugin, json);
   write_plan_tuner(plan.tuner, json);

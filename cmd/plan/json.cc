@@ -85,14 +85,12 @@ class NicWriter {
 
 // Links that leave their node through another GPU than the sender's.
 void write_relays(const JobPlan& plan, const std::vector<int>& world, JsonWriter& json) {
-  json.key("relays").begin_array();
-  for (const RelayedLink& link : relayed_links(plan.cluster)) {
+  json.objects("relays", relayed_links(plan.cluster), [&](const RelayedLink& link) {
     const Graph& graph = plan.part(plan.cluster.node_of(link.from)).graph;
-    json.begin_object().field("channel", link.channel).field("from", world[size_t(link.from)]);
+    json.field("channel", link.channel).field("from", world[size_t(link.from)]);
     json.field("to", world[size_t(link.to)]).field("by", world[size_t(link.by)]);
-    json.field("net", graph.nodes[size_t(graph.nets[size_t(link.device)])].dev).end_object();
-  }
-  json.end_array();
+    json.field("net", graph.nodes[size_t(graph.nets[size_t(link.device)])].dev);
+  });
 }
 
 // By what messages leave the first machine, which all others are like.
@@ -106,12 +104,12 @@ void write_pairs(const JobPlan& plan, const std::vector<int>& world, JsonWriter&
       for (int place = 0; place < cluster.largest_node(); ++place) {
         const std::vector<PairLink> links = pair_links(cluster, from, place);
         json.begin_object().field("from", world[size_t(from)]).field("to_place", place);
-        json.key("nets").begin_array();
-        for (const PairLink& link : links)
-          json.value(graph.nodes[size_t(graph.nets[size_t(link.device)])].dev);
-        json.end_array().key("by").begin_array();
-        for (const PairLink& link : links) json.value(link.by < 0 ? -1 : world[size_t(link.by)]);
-        json.end_array().end_object();
+        json.list("nets", links, [&](const PairLink& link) {
+          return graph.nodes[size_t(graph.nets[size_t(link.device)])].dev;
+        });
+        json.list("by", links,
+                  [&](const PairLink& link) { return link.by < 0 ? -1 : world[size_t(link.by)]; });
+        json.end_object();
       }
   }
   json.end_array();
@@ -122,10 +120,8 @@ void write_cluster(const JobPlan& plan, JsonWriter& json) {
   const RailUse rails = rail_use(cluster);
   json.key("cluster").begin_object().field("nodes", cluster.nodes());
   json.field("ranks", cluster.ranks()).field("nchannels", cluster.channels());
-  json.key("steps").begin_array();
-  for (const std::string& step : cluster.steps) json.value(step);
   // Each machine's groups of ranks that need the network between them; one as a rule.
-  json.end_array().key("parts").begin_array();
+  json.list("steps", cluster.steps).key("parts").begin_array();
   for (const MachinePart& part : plan.parts) {
     json.begin_array();
     for (const int rank : part.ranks) json.value(rank);
@@ -148,26 +144,22 @@ void write_cluster(const JobPlan& plan, JsonWriter& json) {
 }
 
 void write_candidates(const PlanRow& row, JsonWriter& json) {
-  json.key("candidates").begin_array();
-  for (const runtime::WeighedChoice& way : row.weighed) {
-    json.begin_object().field("algorithm", name_of(way.algorithm));
+  json.objects("candidates", row.weighed, [&](const runtime::WeighedChoice& way) {
+    json.field("algorithm", name_of(way.algorithm));
     json.field("protocol", name_of(way.protocol));
     if (way.unavailable.empty())
       json.field("time_us", way.us).field("limited_by", way.limited_by);
     else
       json.field("unavailable", way.unavailable);
-    json.end_object();
-  }
-  json.end_array();
+  });
 }
 
 void write_choices(const JobPlan& plan, JsonWriter& json) {
-  json.key("choices").begin_array();
-  for (const PlanRow& row : plan.rows) {
-    json.begin_object().field("op", name_of(plan.spec.collective)).field("bytes", row.bytes);
+  json.objects("choices", plan.rows, [&](const PlanRow& row) {
+    json.field("op", name_of(plan.spec.collective)).field("bytes", row.bytes);
     json.field("algorithm", name_of(row.algorithm));
-    json.field("protocol", name_of(row.protocol)).field("channels", row.channels).key("threads");
-    row.threads != 0 ? json.value(row.threads) : json.null();
+    json.field("protocol", name_of(row.protocol)).field("channels", row.channels);
+    json.field_or_null("threads", row.threads != 0, row.threads);
     json.key("expected").begin_object().field("time_us", row.expected_us);
     json.field("algbw_GBps", row.algbw_gbps).field("busbw_GBps", row.busbw_gbps);
     json.field("limited_by", row.limited_by).field("source", row.source);
@@ -177,9 +169,7 @@ void write_choices(const JobPlan& plan, JsonWriter& json) {
     if (row.steps != 0) json.field("steps", row.steps);
     write_tuned(row.tuned, json);
     write_candidates(row, json);
-    json.end_object();
-  }
-  json.end_array();
+  });
 }
 
 std::vector<const ChannelGraph*> all_graphs(const JobPlan& plan) {
@@ -193,14 +183,11 @@ std::vector<const ChannelGraph*> all_graphs(const JobPlan& plan) {
 void write_search(const JobPlan& plan, JsonWriter& json) {
   json.key("graphs").begin_array();
   for (const ChannelGraph* graph : all_graphs(plan)) write_graph(plan.view, *graph, json);
-  json.end_array().key("search").begin_array();
-  for (const ChannelGraph* graph : all_graphs(plan)) {
-    json.begin_object().field("pattern", graph->collnet ? "collnet" : pattern_name(graph->pattern));
-    json.field("visits", graph->visits).key("steps").begin_array();
-    for (const std::string& step : graph->steps) json.value(step);
-    json.end_array().end_object();
-  }
   json.end_array();
+  json.objects("search", all_graphs(plan), [&](const ChannelGraph* graph) {
+    json.field("pattern", graph->collnet ? "collnet" : pattern_name(graph->pattern));
+    json.field("visits", graph->visits).list("steps", graph->steps);
+  });
 }
 
 }  // namespace

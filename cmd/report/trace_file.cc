@@ -61,14 +61,11 @@ std::string trace_rows(const BenchReport& report, const BenchTrace& trace) {
     json.field("iteration", event.iteration);
     double waited = 0;
     for (const TraceEvent::Wait& wait : event.waits) waited += wait.recv_us + wait.send_us;
-    json.field("waited_us", waited).key("waits").begin_array();
-    for (const TraceEvent::Wait& wait : event.waits)
-      json.begin_object()
-          .field("peer", wait.peer)
-          .field("recv_us", wait.recv_us)
-          .field("send_us", wait.send_us)
-          .end_object();
-    text += json.end_array().end_object().end_object().take() + ",\n";
+    json.field("waited_us", waited);
+    json.objects("waits", event.waits, [&](const TraceEvent::Wait& wait) {
+      json.field("peer", wait.peer).field("recv_us", wait.recv_us).field("send_us", wait.send_us);
+    });
+    text += json.end_object().end_object().take() + ",\n";
   }
   return text;
 }

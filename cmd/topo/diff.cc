@@ -331,17 +331,15 @@ std::string diff_json(const std::vector<Difference>& differences, const DiffName
   JsonWriter json;
   begin_document(json, "collctl.topo-diff/1");
   json.field("was", names.was).field("is", names.is).field("equal", differences.empty());
-  json.key("differences").begin_array();
-  for (const Difference& each : differences) {
-    json.begin_object().field("kind", change_name(each.kind)).field("device", each.device);
+  json.objects("differences", differences, [&](const Difference& each) {
+    json.field("kind", change_name(each.kind)).field("device", each.device);
     json.field("place", each.place);
     if (each.kind == ChangeKind::changed)
       json.field("attribute", each.attribute).field("was", each.was).field("is", each.is);
     else
       json.field("below", each.below);
-    json.end_object();
-  }
-  return json.end_array().end_object().take();
+  });
+  return json.end_object().take();
 }
 
 }  // namespace collctl::cmd

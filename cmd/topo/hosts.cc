@@ -230,9 +230,9 @@ std::string hosts_text(const std::vector<HostTopology>& hosts,
 std::string hosts_json(const std::vector<HostTopology>& hosts,
                        const std::vector<std::vector<int>>& groups) {
   JsonWriter out;
-  begin_document(out, "collctl.topo-hosts/1").key("hosts").begin_array();
-  for (const HostTopology& host : hosts) {
-    out.begin_object().field("host", host.host);
+  begin_document(out, "collctl.topo-hosts/1");
+  out.objects("hosts", hosts, [&](const HostTopology& host) {
+    out.field("host", host.host);
     if (host.view) out.key("topo").raw(topo_json(*host.view, host.graphs));
     if (host.error)
       out.key("error")
@@ -241,13 +241,12 @@ std::string hosts_json(const std::vector<HostTopology>& hosts,
           .field("message", host.error->message)
           .field("hint", host.error->hint)
           .end_object();
-    out.end_object();
-  }
-  out.end_array().key("groups").begin_array();
+  });
+  out.key("groups").begin_array();
   for (const auto& group : groups) {
-    out.begin_object().key("hosts").begin_array();
-    for (const int host : group) out.value(hosts[size_t(host)].host);
-    out.end_array().key("differences").begin_array();
+    out.begin_object();
+    out.list("hosts", group, [&](int host) -> const Host& { return hosts[size_t(host)].host; });
+    out.key("differences").begin_array();
     if (&group != &groups.front())
       for (const Difference& each :
            differences_of(hosts[size_t(groups.front().front())], hosts[size_t(group.front())]))

@@ -30,40 +30,28 @@ int64_t numa_of(const Graph& graph, const Node& node) {
 }
 
 void write_gpus(const TopoView& view, JsonWriter& json) {
-  json.key("gpus").begin_array();
-  for (const int at : view.graph.gpus) {
+  json.objects("gpus", view.graph.gpus, [&](int at) {
     const Node& node = view.graph.nodes[size_t(at)];
-    json.begin_object().field("dev", node.dev);
+    json.field("dev", node.dev);
     if (view.graph.hosts > 1) json.field("host", node.host);
-    json.field("busid", bus_id_text({node.id})).key("sm");
-    if (node.sm > 0)
-      json.value(node.sm);
-    else
-      json.null();
+    json.field("busid", bus_id_text({node.id})).field_or_null("sm", node.sm > 0, node.sm);
     json.field("rank", node.rank).field("numa", numa_of(view.graph, node));
-    json.field("gdr", node.gdr).field("nvlinks", node.fabric_links).end_object();
-  }
-  json.end_array();
+    json.field("gdr", node.gdr).field("nvlinks", node.fabric_links);
+  });
 }
 
 void write_nics(const TopoView& view, JsonWriter& json) {
-  json.key("nics").begin_array();
-  for (const int at : view.graph.nets) {
+  json.objects("nics", view.graph.nets, [&](int at) {
     const Node& node = view.graph.nodes[size_t(at)];
-    json.begin_object().field("name", node.name).field("dev", node.dev);
+    json.field("name", node.name).field("dev", node.dev);
     if (view.graph.hosts > 1) json.field("host", node.host);
     json.field("rate_Gbps", node.net_gbps * 8).field("rate_assumed", node.net_assumed);
     json.field("gdr", node.gdr);
     json.field("port", node.port).field("coll", node.coll);
-    json.field("numa", numa_of(view.graph, node)).key("busid");
     const Node& nic = view.graph.nodes[size_t(node.links.front().to)];
-    if (nic.id != 0)
-      json.value(bus_id_text({nic.id}));
-    else
-      json.null();
-    json.end_object();
-  }
-  json.end_array();
+    json.field("numa", numa_of(view.graph, node));
+    json.field_or_null("busid", nic.id != 0, bus_id_text({nic.id}));
+  });
 }
 
 void write_path(const TopoView& view, const Locality& locality, int from, int to,
@@ -111,16 +99,15 @@ void write_graph(const TopoView& view, const ChannelGraph& found, JsonWriter& js
   json.field("type_intra", path_type_name(found.type_intra));
   json.field("type_inter", path_type_name(found.type_inter));
   json.field("same_channels", found.same_channels).field("cross_nic", found.cross_nic);
-  json.field("fallback", found.fallback).key("channels").begin_array();
-  for (const GraphChannel& channel : found.channels) {
-    json.begin_object().key("gpus").begin_array();
-    for (const int gpu : channel.gpus) json.value(node(gpu).rank);
-    json.end_array().key("nets").begin_array();
+  json.field("fallback", found.fallback);
+  json.objects("channels", found.channels, [&](const GraphChannel& channel) {
+    json.list("gpus", channel.gpus, [&](int gpu) { return node(gpu).rank; });
+    json.key("nets").begin_array();
     for (const int net : {channel.net_in, channel.net_out})
       if (net >= 0) json.value(node(net).dev);
-    json.end_array().end_object();
-  }
-  json.end_array().end_object();
+    json.end_array();
+  });
+  json.end_object();
 }
 
 void write_findings(const std::vector<topology::Finding>& findings, JsonWriter& json) {

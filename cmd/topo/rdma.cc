@@ -99,34 +99,26 @@ std::string memlock_text(uint64_t bytes) {
 }
 
 void write_port(const RdmaPortDetail& port, JsonWriter& json) {
-  json.begin_object().field("port", port.port).field("state", port.state);
+  json.field("port", port.port).field("state", port.state);
   json.field("physical_state", port.physical).field("rate", port.rate);
-  json.field("link_layer", port.link).key("gids").begin_array();
-  for (const RdmaGid& gid : port.gids)
-    json.begin_object()
-        .field("index", gid.index)
+  json.field("link_layer", port.link);
+  json.objects("gids", port.gids, [&](const RdmaGid& gid) {
+    json.field("index", gid.index)
         .field("type", gid.type)
         .field("address", gid.address)
-        .field("interface", gid.interface)
-        .end_object();
-  json.end_array().end_object();
+        .field("interface", gid.interface);
+  });
 }
 
 void write_device(const TopoView& view, const RdmaDevice& device, JsonWriter& json) {
-  json.begin_object().field("name", device.name).key("busid");
-  device.bus_id.empty() ? json.null() : json.value(device.bus_id);
+  json.field("name", device.name);
+  json.field_or_null("busid", !device.bus_id.empty(), device.bus_id);
   json.field("numa", device.numa).field("firmware", device.firmware).field("board", device.board);
-  json.key("interfaces").begin_array();
-  for (const std::string& name : device.interfaces) json.value(name);
-  json.end_array().key("near_gpus").begin_array();
-  for (const NearGpu& each : gpus_near(view, device))
-    json.begin_object()
-        .field("dev", each.dev)
-        .field("type", path_type_name(each.type))
-        .end_object();
-  json.end_array().key("ports").begin_array();
-  for (const RdmaPortDetail& port : device.ports) write_port(port, json);
-  json.end_array().end_object();
+  json.list("interfaces", device.interfaces);
+  json.objects("near_gpus", gpus_near(view, device), [&](const NearGpu& each) {
+    json.field("dev", each.dev).field("type", path_type_name(each.type));
+  });
+  json.objects("ports", device.ports, [&](const auto& port) { write_port(port, json); });
 }
 
 void write_gdr(const base::GpuDirectFacts& facts, uint64_t memlock_bytes, JsonWriter& json) {
@@ -142,16 +134,13 @@ void write_gdr(const base::GpuDirectFacts& facts, uint64_t memlock_bytes, JsonWr
   } else {
     json.null();
   }
-  json.key("memlock_bytes");
-  memlock_bytes == base::kUnlimited ? json.null() : json.value(memlock_bytes);
-  json.key("reasons").begin_array();
-  for (const base::GpuDirectReason& reason : advice.reasons)
-    json.begin_object()
-        .field("what", reason.what)
+  json.field_or_null("memlock_bytes", memlock_bytes != base::kUnlimited, memlock_bytes);
+  json.objects("reasons", advice.reasons, [&](const base::GpuDirectReason& reason) {
+    json.field("what", reason.what)
         .field("remedy", reason.remedy)
-        .field("prevents", reason.prevents)
-        .end_object();
-  json.end_array().end_object();
+        .field("prevents", reason.prevents);
+  });
+  json.end_object();
 }
 
 }  // namespace
@@ -189,9 +178,7 @@ std::string topo_ports(const TopoView& view, const std::string& host, bool verbo
 
 void write_rdma(const TopoView& view, JsonWriter& json) {
   if (!view.gpu_direct) return;
-  json.key("rdma").begin_array();
-  for (const RdmaDevice& device : view.rdma) write_device(view, device, json);
-  json.end_array();
+  json.objects("rdma", view.rdma, [&](const auto& device) { write_device(view, device, json); });
   write_gdr(*view.gpu_direct, view.memlock_bytes, json);
 }
 

@@ -139,13 +139,9 @@ std::string window_svg(const WindowReport& report) {
 }
 
 void write_hosts(JsonWriter& json, const WindowReport& report) {
-  json.key("hosts").begin_array();
-  for (const HostLine& line : report.header.hosts) {
-    json.begin_object().field("host", line.host).key("ranks").begin_array();
-    for (const int rank : line.ranks) json.value(rank);
-    json.end_array().end_object();
-  }
-  json.end_array();
+  json.objects("hosts", report.header.hosts, [&](const HostLine& line) {
+    json.field("host", line.host).list("ranks", line.ranks);
+  });
 }
 
 }  // namespace
