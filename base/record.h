@@ -138,6 +138,12 @@ class Record {
     }
     end_list();
   }
+  // A list of objects: `each` says what is in one.
+  template <class T, class Each>
+  void objects(const char* name, std::vector<T>& values, Each each, size_t most = kMostEntries) {
+    list(
+        name, values, [&](T& one) { object(name, [&] { each(one); }); }, most);
+  }
   template <class Inner>
   void object(const char* name, Inner inner) {
     if (!begin_object(name)) return;

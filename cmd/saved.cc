@@ -95,13 +95,11 @@ Status fill_lists(Saved& saved) {
       findings.emplace_back(Finding{.name = "machine"})
           .fail(ErrorCode::failed, "not all hosts are the same machine");
     std::vector<std::string> hosts;
-    io.list("hosts", hosts, [&](std::string& host) {
-      io.object("hosts", [&] {
-        io.field("host", host);
-        if (io.has("error", true))
-          findings.emplace_back(Finding{.name = "machine"})
-              .fail(ErrorCode::launch, format("{} could not be asked", host));
-      });
+    io.objects("hosts", hosts, [&](std::string& host) {
+      io.field("host", host);
+      if (io.has("error", true))
+        findings.emplace_back(Finding{.name = "machine"})
+            .fail(ErrorCode::launch, format("{} could not be asked", host));
     });
   }
   COLL_TRY(io.status());

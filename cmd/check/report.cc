@@ -206,28 +206,24 @@ Result<CheckReport> read_check(const Judgement& judged) {
   COLL_ASSIGN(Record io, Record::read(judged.document));
   CheckReport report;
   io.name("level", report.level, int(std::size(kCheckLevels)), level_word);
-  io.list("hosts", report.hosts, [&](Host& host) {
-    io.object("hosts", [&] {
-      io.field("host", host);
-      if (io.has("failed", true)) io.field("failed", report.out[host]);
-    });
+  io.objects("hosts", report.hosts, [&](Host& host) {
+    io.field("host", host);
+    if (io.has("failed", true)) io.field("failed", report.out[host]);
   });
   std::vector<std::string> names;
-  io.list("suites", names, [&](std::string& name) {
-    io.object("suites", [&] {
-      SuiteResult result{.suite = nullptr};
-      io.field("name", name);
-      io.name("end", result.end, int(std::size(kEnds)), end_word);
-      io.field("seconds", result.seconds);
-      if (io.has("planned", true)) io.field("planned", result.planned);
-      if (io.has("measured", true)) io.field("measured", result.measured);
-      if (io.has("why", true)) io.field("why", result.why);
-      if (io.has("times", true)) io.field("times", result.times, 1);
-      if (io.has("again", true)) io.field("again", result.again);
-      for (const Suite& suite : suites())
-        if (suite.name == name) result.suite = &suite;
-      if (result.suite != nullptr) report.suites.push_back(std::move(result));
-    });
+  io.objects("suites", names, [&](std::string& name) {
+    SuiteResult result{.suite = nullptr};
+    io.field("name", name);
+    io.name("end", result.end, int(std::size(kEnds)), end_word);
+    io.field("seconds", result.seconds);
+    if (io.has("planned", true)) io.field("planned", result.planned);
+    if (io.has("measured", true)) io.field("measured", result.measured);
+    if (io.has("why", true)) io.field("why", result.why);
+    if (io.has("times", true)) io.field("times", result.times, 1);
+    if (io.has("again", true)) io.field("again", result.again);
+    for (const Suite& suite : suites())
+      if (suite.name == name) result.suite = &suite;
+    if (result.suite != nullptr) report.suites.push_back(std::move(result));
   });
   io.field("seconds", report.seconds);
   if (io.has("round", true)) io.field("round", report.round, 1);

@@ -168,17 +168,15 @@ std::string doctor_json(const Survey& survey, const Diagnosis& diagnosis) {
 Result<Survey> read_survey(const std::string& json) {
   COLL_ASSIGN(Record io, Record::read(json));
   Survey survey;
-  io.list("hosts", survey.hosts, [&](SurveyedHost& host) {
-    io.object("hosts", [&] {
-      bool reached = true;
-      Host named;
-      io.field("host", named);
-      host.spec.id = named.id;
-      host.spec.name = named.name;
-      io.field("reached", reached);
-      if (!reached) host.error = Error(ErrorCode::launch, "it could not be asked");
-      if (io.has("client", true)) io.field("client", host.client);
-    });
+  io.objects("hosts", survey.hosts, [&](SurveyedHost& host) {
+    bool reached = true;
+    Host named;
+    io.field("host", named);
+    host.spec.id = named.id;
+    host.spec.name = named.name;
+    io.field("reached", reached);
+    if (!reached) host.error = Error(ErrorCode::launch, "it could not be asked");
+    if (io.has("client", true)) io.field("client", host.client);
   });
   COLL_TRY(io.status());
   return survey;

@@ -39,15 +39,13 @@ void fields(Record& io, JobNow& job) {
   io.field("ranks", job.ranks, kMostRanks);
   if (io.reading()) return;
   std::vector<Awaited> late = awaited(job);
-  io.list("awaited", late, [&](Awaited& one) {
-    io.object("awaited", [&] {
-      const RankNow* rank = find(job, one.rank);
-      std::string host = rank == nullptr ? "" : rank->host.name;
-      io.field("rank", one.rank);
-      io.field("host", host);
-      io.field("seconds", one.seconds);
-      io.field("waiters", one.waiters);
-    });
+  io.objects("awaited", late, [&](Awaited& one) {
+    const RankNow* rank = find(job, one.rank);
+    std::string host = rank == nullptr ? "" : rank->host.name;
+    io.field("rank", one.rank);
+    io.field("host", host);
+    io.field("seconds", one.seconds);
+    io.field("waiters", one.waiters);
   });
 }
 

@@ -68,8 +68,7 @@ static void fields(Record& io, GroupLine& group) {
 
 static void fields(Record& io, WindowsLine& windows) {
   io.field("bytes", windows.bytes);
-  io.list("teams", windows.teams,
-          [&](std::vector<int>& team) { io.object("teams", [&] { io.field("ranks", team); }); });
+  io.objects("teams", windows.teams, [&](std::vector<int>& team) { io.field("ranks", team); });
   io.unless_empty("note", windows.note);
 }
 

@@ -155,14 +155,11 @@ void read_communicator(Record& io, RasStatus& status) {
   std::vector<JsonRank> ranks, missing;
   io.field("hash", hash, kMostRasText);
   if (io.has("ranks", true))
-    io.list(
-        "ranks", ranks, [&](JsonRank& rank) { io.object("ranks", [&] { read_rank(io, rank); }); },
-        kMostRasEntries);
+    io.objects(
+        "ranks", ranks, [&](JsonRank& rank) { read_rank(io, rank); }, kMostRasEntries);
   if (io.has("missing_ranks", true))
-    io.list(
-        "missing_ranks", missing,
-        [&](JsonRank& rank) { io.object("missing_ranks", [&] { read_missing(io, rank); }); },
-        kMostRasEntries);
+    io.objects(
+        "missing_ranks", missing, [&](JsonRank& rank) { read_missing(io, rank); }, kMostRasEntries);
   hash = ras_text(hash);
   constexpr int kSuccess = 0, kInProgress = 7;
   for (JsonRank& rank : ranks) {
@@ -282,10 +279,8 @@ Result<RasStatus> read_ras_json(const std::string& text) {
   RasStatus status;
   io.field("nccl_version", status.version, kMostRasText);
   std::vector<int> each;
-  io.list(
-      "communicators", each,
-      [&](int&) { io.object("communicators", [&] { read_communicator(io, status); }); },
-      kMostRasEntries);
+  io.objects(
+      "communicators", each, [&](int&) { read_communicator(io, status); }, kMostRasEntries);
   if (io.has("ras", true))
     io.object("ras", [&] {
       if (io.has("timeouts_count", true)) io.field("timeouts_count", status.timeouts);

@@ -50,12 +50,10 @@ void versus_fields(Record& io, const char* key, Timing& t) {
     io.field("time_us", best.time_us, 0, kMostUs);
     io.field("ratio", ratio);
     io.field("variant", best.variant);
-    io.list("variants", t.versus, [&](VersusTiming& each) {
-      io.object("variants", [&] {
-        if (io.reading()) each.name = best.name;
-        io.field("name", each.variant);
-        io.field("time_us", each.time_us, 0, kMostUs);
-      });
+    io.objects("variants", t.versus, [&](VersusTiming& each) {
+      if (io.reading()) each.name = best.name;
+      io.field("name", each.variant);
+      io.field("time_us", each.time_us, 0, kMostUs);
     });
   });
 }
@@ -80,11 +78,9 @@ static void fields(Record& io, Comparison& other) {
 }
 
 static void fields(Record& io, SlowestGroups& slowest) {
-  io.list("groups", slowest.groups, [&](SlowestGroups::Group& group) {
-    io.object("groups", [&] {
-      io.field("group", group.group);
-      io.field("times_slowest", group.times);
-    });
+  io.objects("groups", slowest.groups, [&](SlowestGroups::Group& group) {
+    io.field("group", group.group);
+    io.field("times_slowest", group.times);
   });
   io.field("bytes", slowest.largest_bytes);
   io.field("group", slowest.at_largest);
@@ -220,8 +216,7 @@ void closing_fields(Record& io, BenchReport& report) {
 }
 
 void results_fields(Record& io, BenchReport& report) {
-  io.list("results", report.rows,
-          [&](BenchRow& row) { io.object("results", [&] { row_fields(io, report, row); }); });
+  io.objects("results", report.rows, [&](BenchRow& row) { row_fields(io, report, row); });
   if (Comparison other = compared(report); !io.reading() && other.timings != 0)
     io.field("compared", other);
   if (SlowestGroups slowest = slowest_groups(report); !io.reading() && slowest.measured != 0)

@@ -253,11 +253,9 @@ Result<WindowReport> read_window_report(const std::string& json) {
   io.field("ranks", header.ranks, 0, kMostRankNumber);
   io.field("device", header.device);
   if (io.has("device_reason", true)) io.field("device_reason", header.device_reason);
-  io.list("hosts", header.hosts, [&](HostLine& line) {
-    io.object("hosts", [&] {
-      io.field("host", line.host);
-      io.field("ranks", line.ranks, Record::kMostEntries, 0, kMostRankNumber);
-    });
+  io.objects("hosts", header.hosts, [&](HostLine& line) {
+    io.field("host", line.host);
+    io.field("ranks", line.ranks, Record::kMostEntries, 0, kMostRankNumber);
   });
   COLL_TRY(io.status());
   return report;
