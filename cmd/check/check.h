@@ -81,19 +81,22 @@ struct CheckOptions {
   bool plateau = true;               // and then one size for the line rate
 };
 
-// The findings of suites; one that measures again begins with those from before it.
-struct CheckFound {
-  std::map<Host, std::string> out;         // host -> the suite that it failed
-  std::set<std::pair<Host, Host>> broken;  // links between two hosts
+// The findings of suites that a report has.
+struct CheckSeen {
+  std::map<Host, std::string> out;  // host -> the suite that it failed
   std::vector<Finding> findings;
   std::vector<Culprit> culprits;
-  std::vector<BenchReport> measured;  // by collectives, for --save-baseline
-  std::vector<Culprit> doubtful;      // links that the doctor could not use: pairs decides
-  PathMatrix paths;                   // between NICs
-  std::vector<GpuReport> gpus;        // of hosts that have any
-  std::vector<BurntDevice> burnt;     // by the suite burn
-  std::optional<NcclReport> nccl;     // by the suite nccl
-  BusyHosts busy;                     // of the suite that runs
+  PathMatrix paths;                // between NICs
+  std::vector<GpuReport> gpus;     // of hosts that have any
+  std::vector<BurntDevice> burnt;  // by the suite burn
+  std::optional<NcclReport> nccl;  // by the suite nccl
+};
+// All of them; a suite that measures again begins with those from before it.
+struct CheckFound : CheckSeen {
+  std::set<std::pair<Host, Host>> broken;  // links between two hosts
+  std::vector<BenchReport> measured;       // by collectives, for --save-baseline
+  std::vector<Culprit> doubtful;           // links that the doctor could not use: pairs decides
+  BusyHosts busy;                          // of the suite that runs
 };
 
 // Reason of a pass that says that a host has nothing that the suite looks at.
@@ -195,18 +198,11 @@ struct SoakResult {
   std::vector<SoakInterval> intervals;
 };
 
-struct CheckReport {
+struct CheckReport : CheckSeen {
   CheckLevel level{};
   std::vector<Host> hosts;
-  std::map<Host, std::string> out;
   std::vector<SuiteResult> suites;
-  std::vector<Finding> findings;
-  std::vector<Culprit> culprits;
   double seconds = 0;
-  PathMatrix paths = {};
-  std::vector<GpuReport> gpus = {};
-  std::vector<BurntDevice> burnt = {};
-  std::optional<NcclReport> nccl = {};
   std::string machine = {};  // that most hosts have, as a topology file; empty: not known
   int round = 0;             // of a soak, from 1
   std::string began = {};    // that round

@@ -232,13 +232,7 @@ CheckReport run_suites(CheckRun& run, Progress& progress) {
   complete_culprits(run, report.suites);
   say_what_was_not_judged(run, report.suites);
   progress.clear();
-  report.out = run.out;
-  report.findings = run.findings;
-  report.culprits = run.culprits;
-  report.paths = run.paths;
-  report.gpus = run.gpus;
-  report.burnt = run.burnt;
-  report.nccl = run.nccl;
+  static_cast<CheckSeen&>(report) = run;
   report.machine = run.machine;
   report.seconds = elapsed();
   return report;
