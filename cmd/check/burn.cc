@@ -15,22 +15,17 @@ constexpr int kLeastStretches = 2, kMostStretches = 64;
 constexpr double kBurnSlack = 120;  // opening GPUs, a last look at all of the memory
 
 NodeJob burn_job(const Host& host, double seconds) {
-  NodeJob job;
-  job.host = host;
-  job.kind = NodeJobKind::burn;
-  job.name = "burn-test";
-  job.words = {"burn-test", format("--burn-for={}s", seconds)};
-  job.limit_s = 2 * seconds + kBurnSlack;
-  return job;
+  return {.host = host,
+          .kind = NodeJobKind::burn,
+          .name = "burn-test",
+          .words = {"burn-test", format("--burn-for={}s", seconds)},
+          .limit_s = 2 * seconds + kBurnSlack};
 }
 
 NodeJob collective_job(const CheckRun& run, const Host& host) {
-  NodeJob job;
-  job.host = host;
-  job.name = "allreduce";
-  job.words = {"allreduce"};
-  for (const std::string& word : node_sizes(run.options)) job.words.push_back(word);
-  return job;
+  std::vector<std::string> words = node_sizes(run.options);
+  words.insert(words.begin(), "allreduce");
+  return {.host = host, .name = "allreduce", .words = std::move(words)};
 }
 
 // The run itself failed. A host that cannot run it is not tested; doctor and node name the cause.

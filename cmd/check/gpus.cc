@@ -16,13 +16,11 @@ constexpr double kFigureLonger = 4;                                  // what is 
 
 std::vector<NodeJob> gpu_jobs(const std::vector<Host>& hosts, double seconds) {
   std::vector<NodeJob> jobs;
-  for (const Host& host : hosts) {
-    NodeJob& job = jobs.emplace_back();
-    job.host = host;
-    job.kind = NodeJobKind::gpus;
-    job.name = "gpu-test";
-    job.words = {"gpu-test", format("--seconds={:g}", seconds)};
-  }
+  for (const Host& host : hosts)
+    jobs.push_back({.host = host,
+                    .kind = NodeJobKind::gpus,
+                    .name = "gpu-test",
+                    .words = {"gpu-test", format("--seconds={:g}", seconds)}});
   return jobs;
 }
 

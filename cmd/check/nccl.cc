@@ -42,12 +42,11 @@ Result<std::vector<NcclHost>> ask_facts(CheckRun& run) {
   std::vector<NodeJob> jobs;
   for (const Host& host : run.fit()) {
     run.tally.plan(host, 1, "measurements");
-    NodeJob& job = jobs.emplace_back();
-    job.host = host;
-    job.kind = NodeJobKind::nccl;
-    job.name = "nccl-facts";
-    job.words = {"nccl-facts"};
-    job.limit_s = kFactsSeconds;
+    jobs.push_back({.host = host,
+                    .kind = NodeJobKind::nccl,
+                    .name = "nccl-facts",
+                    .words = {"nccl-facts"},
+                    .limit_s = kFactsSeconds});
   }
   run_jobs(run, jobs);
   if (run.interrupted) return *run.interrupted;

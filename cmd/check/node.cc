@@ -11,16 +11,6 @@
 namespace collctl::cmd {
 namespace {
 
-NodeJob node_job(const Host& host, NodeJobKind kind, const std::string& name,
-                 std::vector<std::string> words) {
-  NodeJob job;
-  job.host = host;
-  job.kind = kind;
-  job.name = name;
-  job.words = std::move(words);
-  return job;
-}
-
 std::vector<std::string> collective_words(kernels::Collective collective,
                                           const std::vector<std::string>& more) {
   std::vector<std::string> words = {kernels::name_of(collective)};
@@ -38,10 +28,10 @@ std::vector<NodeJob> ways_of(const Host& host, bool on_gpus, CheckLevel level) {
       if (!on_gpus && std::string_view(transport) == "p2p") continue;
       std::vector<std::string> words = collective_words(collective, way_sizes(level));
       words.insert(words.end(), {format("--transport={}", transport), "--algo=all", "--proto=all"});
-      jobs.push_back(node_job(host, NodeJobKind::collective,
-                              format("{}/{}", kernels::name_of(collective), transport),
-                              std::move(words)));
-      jobs.back().optional = true;
+      jobs.push_back({.host = host,
+                      .name = format("{}/{}", kernels::name_of(collective), transport),
+                      .words = std::move(words),
+                      .optional = true});
     }
   }
   return jobs;
@@ -54,7 +44,7 @@ NodeJob longer_job(const CheckRun& run, const Host& host, const NodeJob& like) {
     words.resize(1);
     for (const std::string& size : node_sizes(run.options, true)) words.push_back(size);
   }
-  return node_job(host, like.kind, like.name, std::move(words));
+  return {.host = host, .kind = like.kind, .name = like.name, .words = std::move(words)};
 }
 
 bool is_slow(const Finding& finding) {
@@ -212,8 +202,9 @@ Status check_node(CheckRun& run) {
   std::vector<NodeJob> jobs;
   const auto add = [&](NodeJobKind kind, const std::string& name,
                        const std::vector<std::string>& words) {
-    kinds.emplace(name, node_job({}, kind, name, words));
-    for (const Host& host : fit) jobs.push_back(node_job(host, kind, name, words));
+    kinds.emplace(name, NodeJob{.kind = kind, .name = name, .words = words});
+    for (const Host& host : fit)
+      jobs.push_back({.host = host, .kind = kind, .name = name, .words = words});
   };
   for (const kernels::Collective collective : check_collectives(level))
     add(NodeJobKind::collective, kernels::name_of(collective),
@@ -250,7 +241,10 @@ Status check_node(CheckRun& run) {
     for (NodeJob& job : ways_of(host, known->second.on_gpus, level)) jobs.push_back(std::move(job));
     // It takes memory that all ranks map.
     if (known->second.detour.empty())
-      jobs.push_back(node_job(host, NodeJobKind::window, "window-test", {"window-test"}));
+      jobs.push_back({.host = host,
+                      .kind = NodeJobKind::window,
+                      .name = "window-test",
+                      .words = {"window-test"}});
   }
   for (const NodeJob& job : jobs) run.tally.plan(job.host, 1, "runs");
   run_jobs(run, jobs);

@@ -48,21 +48,21 @@ constexpr bool is_one_rank(NodeJobKind kind) {
 
 // One host, one run of a command.
 struct NodeJob {
-  Host host;
+  Host host = {};
   NodeJobKind kind = NodeJobKind::collective;
-  std::string name;                // of what is run; of a collective with the transport
-  std::vector<std::string> words;  // of its own on the command line, the command first
+  std::string name = {};                // of what is run; of a collective with the transport
+  std::vector<std::string> words = {};  // of its own on the command line, the command first
   // A way that this machine may not have: then it is no fault.
   bool optional = false;
-  std::unique_ptr<launcher::ChildProcess> child;
-  std::optional<Deadline> deadline;
-  std::string output, errors;
-  std::optional<Error> error;
-  Limits limits;                   // that it is held against
-  Expectation expect;              // floors of copies
+  std::unique_ptr<launcher::ChildProcess> child = {};
+  std::optional<Deadline> deadline = {};
+  std::string output = {}, errors = {};
+  std::optional<Error> error = {};
+  Limits limits = {};              // that it is held against
+  Expectation expect = {};         // floors of copies
   const Floors* floors = nullptr;  // of boards, where nothing is expected; the check's; null: none
   double limit_s = 0;              // how long it may take once it has started; 0: by the level
-  std::string not_again;           // why it could not be measured again
+  std::string not_again = {};      // why it could not be measured again
   int exit_code = 0;
   bool begun = false, over = false;
 };
