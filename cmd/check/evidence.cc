@@ -1,6 +1,5 @@
 // The figures of a check in some ten lines: a passed check shows what its "passed" rests on.
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 
 #include "base/format.h"
@@ -41,13 +40,8 @@ constexpr FigureRow kFigures[] = {
     {"traffic/moe-combine of 1 token", "and back", "nothing"},
 };
 
-struct SeenFigure {
-  double value;
-  const Finding* from;
-};
-
-std::string figure_text(double value, const std::string& unit) {
-  return four_digits(value) + (unit.empty() ? "" : " " + unit);
+std::string figure_text(const Finding& finding) {
+  return four_digits(finding.figure()) + (finding.unit.empty() ? "" : " " + finding.unit);
 }
 
 std::string ends_text(const Subject& at) {
@@ -83,24 +77,20 @@ void add_facts(const CheckReport& report, EvidenceList& list) {
 }
 
 void add_figures(const CheckReport& report, const FigureRow& row, EvidenceList& list) {
-  std::vector<SeenFigure> all;
-  for (const Finding& finding : report.findings) {
-    if (finding.name != row.check || finding.measured.empty()) continue;
-    if (std::strtod(finding.measured.c_str(), nullptr) <= 0) continue;  // a rank alone on its host
-    all.push_back({std::strtod(finding.measured.c_str(), nullptr), &finding});
-  }
+  std::vector<const Finding*> all;
+  for (const Finding& finding : report.findings)
+    if (finding.name == row.check && finding.figure() > 0)  // else of a rank alone on its host
+      all.push_back(&finding);
   if (all.empty()) return;
-  const bool less = all[0].from->unit == "us";
-  std::ranges::sort(all, [&](const SeenFigure& a, const SeenFigure& b) {
-    return less ? a.value > b.value : a.value < b.value;  // the worst first
+  const bool less = all[0]->unit == "us";
+  std::ranges::sort(all, [&](const Finding* a, const Finding* b) {
+    return less ? a->figure() > b->figure() : a->figure() < b->figure();  // the worst first
   });
-  const std::string& unit = all[0].from->unit;
-  std::string found = figure_text(all[0].value, unit) + ends_text(all[0].from->at);
+  std::string found = figure_text(*all[0]) + ends_text(all[0]->at);
   if (all.size() > 1)
-    found = format("median {} of {}, worst {}", figure_text(all[all.size() / 2].value, unit),
-                   all.size(), found);
-  const std::string& basis = all[0].from->basis;
-  const std::string& asked = all[0].from->expected;
+    found =
+        format("median {} of {}, worst {}", figure_text(*all[all.size() / 2]), all.size(), found);
+  const std::string &unit = all[0]->unit, &basis = all[0]->basis, &asked = all[0]->expected;
   std::vector<std::string> against;
   if (!asked.empty())
     against.push_back(format("at {} {} {}", less ? "most" : "least", asked, unit));
@@ -141,7 +131,7 @@ void add_paths(const CheckReport& report, EvidenceList& list) {
   list.push_back({"paths between hosts",
                   format("{} of {}: median {} GB/s, worst {} ({} -> {})", all.size() - fail,
                          all.size(), four_digits(all[all.size() / 2].GBps),
-                         all[0].GBps == 0 ? "nothing passes" : figure_text(all[0].GBps, "GB/s"),
+                         all[0].GBps == 0 ? "nothing passes" : four_digits(all[0].GBps) + " GB/s",
                          paths.ends[all[0].from].text(), paths.ends[all[0].to].text()),
                   against});
 }
@@ -151,12 +141,12 @@ void add_cluster(const CheckReport& report, EvidenceList& list) {
   const Finding* worst = nullptr;
   double least = 0;
   const auto add = [&](const Finding& finding) {
-    list.push_back({format("{} over all hosts", finding.name.substr(finding.name.find('/') + 1)),
-                    figure_text(std::strtod(finding.measured.c_str(), nullptr), finding.unit) +
-                        (finding.reason == kBusyHost ? ", while a host was busy" : ""),
-                    finding.expected.empty()
-                        ? finding.basis
-                        : format("{} {} ({})", finding.expected, finding.unit, finding.basis)});
+    list.push_back(
+        {format("{} over all hosts", finding.name.substr(finding.name.find('/') + 1)),
+         figure_text(finding) + (finding.reason == kBusyHost ? ", while a host was busy" : ""),
+         finding.expected.empty()
+             ? finding.basis
+             : format("{} {} ({})", finding.expected, finding.unit, finding.basis)});
   };
   for (const Finding& finding : report.findings) {
     if (!finding.name.starts_with("cluster/") || finding.measured.empty()) continue;
@@ -164,9 +154,9 @@ void add_cluster(const CheckReport& report, EvidenceList& list) {
       add(finding);
       continue;
     }
-    const double asked = std::strtod(finding.expected.c_str(), nullptr);
+    const double asked = finding.asked();
     if (asked <= 0) continue;
-    const double ratio = std::strtod(finding.measured.c_str(), nullptr) / asked;
+    const double ratio = finding.figure() / asked;
     if (worst != nullptr && ratio >= least) continue;
     worst = &finding;
     least = ratio;
@@ -177,7 +167,7 @@ void add_cluster(const CheckReport& report, EvidenceList& list) {
 // GPUs or cores that went through the burn-in, and the slowest product of the most that have one.
 void add_burn(const CheckReport& report, EvidenceList& list) {
   size_t whole = 0, of = 0;
-  std::vector<SeenFigure> speeds;
+  std::vector<const Finding*> speeds;
   const bool gpus = std::ranges::any_of(
       report.findings, [](const Finding& f) { return f.name == "burn/bf16 speed"; });
   for (const Finding& finding : report.findings) {
@@ -186,15 +176,14 @@ void add_burn(const CheckReport& report, EvidenceList& list) {
       whole += finding.status == FindingStatus::pass;
     }
     if (finding.name == (gpus ? "burn/bf16 speed" : "burn/cores") && !finding.measured.empty())
-      speeds.push_back({std::strtod(finding.measured.c_str(), nullptr), &finding});
+      speeds.push_back(&finding);
   }
   if (of == 0) return;
   std::string found = format("{} of {} devices", whole, of);
   if (!speeds.empty()) {
-    const auto least = std::ranges::min_element(speeds, {}, &SeenFigure::value);
-    found += format(": {} at {}{}{}", least->from->name == "burn/cores" ? "vectors" : "bf16",
-                    speeds.size() > 1 ? "worst " : "", figure_text(least->value, least->from->unit),
-                    ends_text(least->from->at));
+    const Finding& least = **std::ranges::min_element(speeds, {}, &Finding::figure);
+    found += format(": {} at {}{}{}", least.name == "burn/cores" ? "vectors" : "bf16",
+                    speeds.size() > 1 ? "worst " : "", figure_text(least), ends_text(least.at));
   }
   list.push_back({"burn-in", found, "each other, and every bit against earlier rounds"});
 }

@@ -86,9 +86,6 @@ Result<PastCheck> past_check(const std::string& text, bool& is_check) {
 
 void add_ends(CheckReport& kept) {
   const PathMatrix& paths = kept.paths;
-  const auto is_busy = [&](const Host& host) {
-    return std::ranges::find(paths.busy, host) != paths.busy.end();
-  };
   for (size_t i = 0; i < paths.ends.size(); ++i)
     for (const bool sends : {true, false}) {
       std::vector<double> values;
@@ -102,7 +99,7 @@ void add_ends(CheckReport& kept) {
           .kind = SubjectKind::nic, .host = paths.ends[i].host, .device = paths.ends[i].nic};
       finding.measured = format("{:.6g}", median(std::move(values)));
       finding.unit = "GB/s";
-      if (is_busy(paths.ends[i].host)) finding.reason = kBusyHost;
+      if (paths.is_busy(paths.ends[i].host)) finding.reason = kBusyHost;
     }
 }
 

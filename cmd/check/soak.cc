@@ -1,6 +1,5 @@
 // --soak: rounds of a check as one report.
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/format.h"
 #include "cmd/check/check.h"
@@ -17,14 +16,10 @@ int badness(FindingStatus status) {
                                                : 0;
 }
 
-double value_of(const Finding& finding) {
-  return std::strtod(finding.measured.c_str(), nullptr);
-}
-
 // Times are the worse the longer they are, everything else the less it is.
 bool is_worse(const Finding& a, const Finding& b) {
   const bool time = a.unit == "us" || a.unit == "ms" || a.unit == "s";
-  return time ? value_of(a) > value_of(b) : value_of(a) < value_of(b);
+  return time ? a.figure() > b.figure() : a.figure() < b.figure();
 }
 
 bool measures(const Finding& finding) {

@@ -1,7 +1,6 @@
 // Speeds of past checks as series, and whether one declines.
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <tuple>
 
 #include "base/format.h"
@@ -74,7 +73,7 @@ void TrendMaker::add_figures(const PastCheck& check) {
   const std::string level = kCheckLevels[size_t(report.level)];
   for (const Finding& finding : report.findings) {
     if (finding.unit != "GB/s" || finding.at.kind == SubjectKind::link) continue;
-    const double GBps = std::strtod(finding.measured.c_str(), nullptr);
+    const double GBps = finding.figure();
     if (!std::isfinite(GBps) || GBps <= 0) continue;  // a rank alone on its host has none
     const std::string size = finding.basis.starts_with("bus bandwidth at ")
                                  ? finding.basis.substr(0, finding.basis.find(';'))

@@ -1,6 +1,5 @@
 // The doctor's findings for people and for scripts.
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 
 #include "base/format.h"
@@ -28,7 +27,7 @@ std::string reach_cell(const std::vector<const Finding*>& checks) {
   for (const Finding* check : checks) {
     if (check->status != FindingStatus::pass) continue;
     ++good;
-    longest = std::max(longest, std::strtod(check->measured.c_str(), nullptr));
+    longest = std::max(longest, check->figure());
   }
   std::string text = format("{}/{}", good, checks.size());
   if (good > 0)

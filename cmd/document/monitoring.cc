@@ -164,7 +164,7 @@ std::string prometheus_of(const Document& document) {
     // A metric for each path would be too many.
     if (finding.measured.empty() || finding.unit.empty() || finding.at.peer.named()) continue;
     measured.values[check + "," + label("device", finding.at.device) + "," +
-                    label("unit", finding.unit)] = std::strtod(finding.measured.c_str(), nullptr);
+                    label("unit", finding.unit)] = finding.figure();
   }
   for (const Culprit& culprit : judged.culprits) {
     culprits.values[report + "," + label("kind", subject_word(culprit.kind)) + "," +

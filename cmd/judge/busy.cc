@@ -1,7 +1,6 @@
 #include "cmd/judge/busy.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 #include "base/format.h"
@@ -24,8 +23,7 @@ bool is_excusable(double measured, double asked) {
 }
 
 bool is_excusable(const Finding& finding) {
-  return is_excusable(std::strtod(finding.measured.c_str(), nullptr),
-                      std::strtod(finding.expected.c_str(), nullptr));
+  return is_excusable(finding.figure(), finding.asked());
 }
 
 Finding& spoil(Finding& finding, std::string message, std::string remedy) {

@@ -1,5 +1,6 @@
 #include "cmd/judge/finding.h"
 
+#include <cstdlib>
 #include <iterator>
 
 namespace collctl::cmd {
@@ -27,6 +28,14 @@ std::string subject_name(const Subject& at) {
   };
   const std::string name = end(at.host, at.device);
   return at.kind == SubjectKind::link ? name + " - " + end(at.peer, at.peer_device) : name;
+}
+
+double Finding::figure() const {
+  return std::strtod(measured.c_str(), nullptr);
+}
+
+double Finding::asked() const {
+  return std::strtod(expected.c_str(), nullptr);
 }
 
 Finding& Finding::fail(ErrorCode why, std::string in_words, std::string what_to_do) {

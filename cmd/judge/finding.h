@@ -44,6 +44,10 @@ struct Finding {
   std::string cell = {};   // for the table; empty: measured and unit
   std::string message = {}, remedy = {};
 
+  // `measured` and `expected` as numbers; 0: there is none.
+  double figure() const;
+  double asked() const;
+
   // Each returns the finding itself. The worst code of several failures stays.
   Finding& fail(ErrorCode why, std::string in_words, std::string what_to_do = {});
   Finding& warn(std::string in_words, std::string what_to_do = {});  // to know: no code

@@ -1,7 +1,5 @@
 #include "cmd/judge/json.h"
 
-#include <cstdlib>
-
 #include "base/format.h"
 #include "cmd/measure/fields.h"
 
@@ -19,7 +17,7 @@ void measured_field(Record& io, Finding& finding) {
   if (io.reading()) text_or_null(io, "unit", finding.unit);
   if (finding.unit.empty()) return text_or_null(io, "measured", finding.measured);
   if (io.null("measured", finding.measured.empty())) return;
-  double number = std::strtod(finding.measured.c_str(), nullptr);
+  double number = finding.figure();
   io.field("measured", number);
   if (io.reading()) finding.measured = format("{:.15g}", number);
 }

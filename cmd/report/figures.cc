@@ -63,7 +63,7 @@ Figures figures_of(const ComparedRun& run, bool choices) {
   for (const Finding& finding : run.judged.checks) {
     if ((finding.unit != "GB/s" && finding.unit != "us") || finding.measured.empty()) continue;
     Figure& figure = figures[{name_of_finding(finding), 0}];
-    figure.number = std::strtod(finding.measured.c_str(), nullptr);
+    figure.number = finding.figure();
     figure.unit = finding.unit;
     figure.kind = finding.name;
     figure.spoilt = finding.reason == kBusyHost;
@@ -75,9 +75,6 @@ Figures figures_of(const ComparedRun& run, bool choices) {
 
 Figures path_figures(const PathMatrix& paths) {
   Figures figures;
-  const auto busy = [&](const Host& host) {
-    return std::ranges::find(paths.busy, host) != paths.busy.end();
-  };
   for (size_t i = 0; i < paths.ends.size(); ++i)
     for (size_t j = 0; j < paths.ends.size(); ++j) {
       if (paths.GBps[i][j] == kNotTried) continue;
@@ -88,7 +85,7 @@ Figures path_figures(const PathMatrix& paths) {
           .kind = "paths",
           .from = from,
           .to = to,
-          .spoilt = busy(from) || busy(to)};
+          .spoilt = paths.is_busy(from) || paths.is_busy(to)};
     }
   return figures;
 }

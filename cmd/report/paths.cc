@@ -73,7 +73,7 @@ void add_paths(PathMatrix& paths, const PathMatrix& more) {
     if (known == paths.ends.end()) paths.ends.push_back(end);
   }
   for (const Host& host : more.busy)
-    if (std::ranges::find(paths.busy, host) == paths.busy.end()) paths.busy.push_back(host);
+    if (!paths.is_busy(host)) paths.busy.push_back(host);
   paths.GBps.resize(paths.ends.size());
   for (auto& row : paths.GBps) row.resize(paths.ends.size(), kNotTried);
   for (size_t i = 0; i < place.size(); ++i)

@@ -1,5 +1,6 @@
 // How fast each end reaches each other end, and its heat map. Pure. Threads: values.
 #pragma once
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct PathMatrix {
   std::vector<PathEnd> ends;
   std::vector<std::vector<double>> GBps;  // by sender, then by receiver; 0: nothing passes
   std::vector<Host> busy = {};            // hosts that others had meanwhile
+  bool is_busy(const Host& host) const { return std::ranges::count(busy, host) > 0; }
 };
 // Reading fails unless it is square.
 void fields(Record& io, PathMatrix& paths);
