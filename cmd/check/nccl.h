@@ -1,6 +1,6 @@
 // The suite `nccl` in its parts: the installed NCCL over all fit hosts (nccl.cc), what its figures,
-// its log and its RAS say (nccl_judge.cc, pure) and how they are shown (nccl_report.cc, pure).
-// Threads: one.
+// its log and its RAS say (nccl_judge.cc, nccl_facts_judge.cc, nccl_seen_judge.cc, pure) and how
+// they are shown (nccl_report.cc, pure). Threads: one.
 #pragma once
 #include <functional>
 #include <optional>
