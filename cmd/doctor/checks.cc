@@ -14,23 +14,7 @@ namespace {
 
 using launcher::HostFacts;
 
-constexpr uint64_t kMiB = 1 << 20;
-constexpr uint64_t kFewestFiles = 4096;
-constexpr uint64_t kShmPerCore = 8 * kMiB;       // buffers of one rank
-constexpr uint64_t kMemoryPerCore = 64 * kMiB;   // a rank with its connections
-constexpr uint64_t kPidsPerCore = 16;            // a rank with its threads
-constexpr uint64_t kFewestLocked = 1024 * kMiB;  // registered buffers of RDMA
 constexpr double kClockSeconds = 0.5;
-
-std::string room_text(uint64_t bytes) {
-  if (bytes == base::kUnlimited) return "unlimited";
-  for (const auto& [unit, name] : {std::pair(uint64_t(1) << 40, "TiB"),
-                                   {uint64_t(1) << 30, "GiB"},
-                                   {uint64_t(1) << 20, "MiB"},
-                                   {uint64_t(1) << 10, "KiB"}})
-    if (bytes >= unit) return format("{:.3g} {}", double(bytes) / double(unit), name);
-  return format("{} B", bytes);
-}
 
 // A fact that should be the same on all hosts.
 struct ComparedFact {
@@ -144,9 +128,6 @@ class Examiner {
   void connections();
   void versions();
   void compare(const ComparedFact& what);
-  void limits(const SurveyedHost& host);
-  void shared_memory(const SurveyedHost& host);
-  void cgroup(const SurveyedHost& host);
   void clocks();
   void sum_up();
 
@@ -226,87 +207,6 @@ void Examiner::compare(const ComparedFact& what) {
   }
 }
 
-void Examiner::limits(const SurveyedHost& host) {
-  const HostFacts& facts = *host.facts;
-  const bool rdma = !facts.rdma.empty();
-  Finding& locked = add("memlock", host, room_text(facts.locked_memory.soft));
-  if (rdma && facts.locked_memory.soft < kFewestLocked)
-    fail(locked, "unlimited", "RDMA registers buffers: they must be locked in memory",
-         "memlock unlimited in /etc/security/limits.d, LimitMEMLOCK=infinity for sshd");
-  Finding& files =
-      add("files", host,
-          facts.open_files.hard == base::kUnlimited ? "unlimited"
-                                                    : std::to_string(facts.open_files.hard));
-  if (facts.open_files.hard < kFewestFiles)
-    fail(files, std::to_string(kFewestFiles), "too few files may be open for many connections",
-         "nofile 65536 in /etc/security/limits.d, LimitNOFILE=65536 for sshd");
-  const auto& [limit, used] = facts.processes;
-  Finding& processes =
-      add("nproc", host, limit == base::kUnlimited ? "unlimited" : std::to_string(limit));
-  const uint64_t wanted = kPidsPerCore * uint64_t(std::max(facts.cores, 1));
-  if (limit - std::min(limit, used) < wanted)
-    fail(processes, std::to_string(used + wanted),
-         format("{} of the {} processes and threads that this user may have are in use; a rank a "
-                "core takes {} more",
-                used, limit, wanted),
-         "raise it (ulimit -u): nproc 65536 in /etc/security/limits.d, LimitNPROC=65536 for sshd; "
-         "or end what else this user runs there");
-}
-
-void Examiner::shared_memory(const SurveyedHost& host) {
-  const HostFacts& facts = *host.facts;
-  const uint64_t wanted = kShmPerCore * uint64_t(std::max(facts.cores, 1));
-  Finding& check = add("shm", host, facts.has_shm ? room_text(facts.shm_free_bytes) : "none");
-  if (!facts.has_shm)
-    return fail(check, room_text(wanted), "/dev/shm is not there",
-                "mount it: mount -t tmpfs shm /dev/shm");
-  if (facts.shm_free_bytes < wanted)
-    fail(check, room_text(wanted),
-         format("/dev/shm has {} free of {}", room_text(facts.shm_free_bytes),
-                room_text(facts.shm_bytes)),
-         "enlarge it: mount -o remount,size=50% /dev/shm (docker: --shm-size); look for old files "
-         "in it");
-}
-
-void Examiner::cgroup(const SurveyedHost& host) {
-  const base::CgroupLimits& limits = host.facts->cgroup;
-  const auto cores = uint64_t(std::max(host.facts->cores, 1));
-  std::string text;
-  const auto part = [&](const std::string& what) { text += (text.empty() ? "" : ", ") + what; };
-  if (limits.memory_bytes) part(room_text(*limits.memory_bytes));
-  if (limits.cores) part(format("{:.3g} cores", *limits.cores));
-  if (limits.pids) part(format("{} pids", *limits.pids));
-  Finding& check = add("cgroup", host, text.empty() ? "no limit" : text);
-  const auto room = [](std::optional<uint64_t> limit, std::optional<uint64_t> used) {
-    return limit ? *limit - std::min(*limit, used.value_or(0)) : base::kUnlimited;
-  };
-  if (room(limits.pids, limits.pids_used) < kPidsPerCore * cores)
-    return fail(check, format("{} pids", kPidsPerCore * cores),
-                format("{} of {} pids are in use", limits.pids_used.value_or(0), *limits.pids),
-                "raise it: TasksMax= of the user's slice, --pids-limit of the container");
-  if (limits.cores) {
-    const auto less = [&](const SurveyedHost& other) {
-      return other.facts && &other != &host &&
-             other.facts->cgroup.cores.value_or(1e9) <= *limits.cores;
-    };
-    const auto others = std::ranges::count_if(
-        survey_.hosts, [&](const SurveyedHost& other) { return other.facts && &other != &host; });
-    const bool alone = others > 1 && 2 * std::ranges::count_if(survey_.hosts, less) < others;
-    check.odd = alone;
-    if (alone || *limits.cores < 1)
-      return fail(check, alone ? "as the other hosts" : "1 core or more",
-                  format("its cgroup may use {:.3g} cores{}", *limits.cores,
-                         alone ? ", most other hosts have more" : ""),
-                  "raise it: CPUQuota= of the slice, --cpus of the container, limits.cpu of the "
-                  "pod");
-  }
-  // Memory in use is mostly cache; the limit itself is what counts.
-  if (limits.memory_bytes && *limits.memory_bytes < kMemoryPerCore * cores)
-    fail(check, room_text(kMemoryPerCore * cores),
-         "the memory limit is too small for a rank a core",
-         "raise it: MemoryMax= of the slice, --memory of the container");
-}
-
 // Against the median of the hosts, so that a wrong clock here blames nobody else.
 void Examiner::clocks() {
   std::vector<double> offsets;
@@ -373,9 +273,7 @@ Diagnosis Examiner::run() {
     if (anywhere(survey_, what.name)) compare(what);
   for (const SurveyedHost& host : survey_.hosts) {
     if (!host.facts) continue;
-    limits(host);
-    shared_memory(host);
-    cgroup(host);
+    add_limit_checks(host, survey_, diagnosis_);
     add_choice_check(host, survey_.choice, diagnosis_);
     add_rdma_checks(host, diagnosis_);
     add_expectations(host.spec.host(), *host.facts, expect_, diagnosis_.checks);

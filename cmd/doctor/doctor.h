@@ -132,6 +132,9 @@ Finding& add_check(Diagnosis& diagnosis, const char* name, const SurveyedHost& h
 void fail(Finding& check, std::string expected, std::string message, std::string remedy,
           ErrorCode code = ErrorCode::failed);
 
+// Locked memory, files, processes, shared memory and the cgroup (limits.cc). Only a host with
+// facts.
+void add_limit_checks(const SurveyedHost& host, const Survey& survey, Diagnosis& diagnosis);
 // How many NICs were chosen, where that was said (chosen.cc). Only a host with facts.
 void add_choice_check(const SurveyedHost& host, const NicChoice& choice, Diagnosis& diagnosis);
 // GIDs of the active ports, and whether RDMA devices reach the GPUs' memory (rdma.cc). Only
