@@ -1,13 +1,12 @@
-// Judgement of the paths between NICs: which fail, which are slow, what to set.
+// Judgement of the paths between NICs: which fail, which are slow.
 #include <algorithm>
 #include <set>
 
 #include "base/format.h"
 #include "cmd/judge/odd_link.h"
 #include "cmd/measure/timing.h"
+#include "cmd/rails/judge.h"
 #include "cmd/rails/memory_judge.h"
-#include "cmd/rails/path_trials.h"
-#include "cmd/rails/usual.h"
 
 namespace collctl::cmd {
 namespace {
@@ -50,56 +49,10 @@ Finding finding_at(const RailsReport& r, const RailAt& at) {
   return finding;
 }
 
-class Judge {
- public:
-  Judge(const RailsReport& report, double below)
-      : r_(report),
-        below_(below),
-        cells_(all_cells(report)),
-        rail_only_(is_rail_only()),
-        usual_(usual_speeds(report, rail_only_)),
-        paths_(report, rail_only_, usual_, below) {}
-  RailsFindings run();
-  const PathTrials& paths() const { return paths_; }
-
- private:
-  bool same_rail(const RailAt& at) const { return nic_from(r_, at).name == nic_to(r_, at).name; }
-  // Ways that can be at all, and that this fabric is meant to have.
-  bool counts(const RailAt& at) const {
-    return cell_at(r_, at).end != RailEnd::unlike && (!rail_only_ || same_rail(at));
-  }
-  double rate(const RailAt& at) const {
-    return std::min(nic_from(r_, at).rate_Gbps, nic_to(r_, at).rate_Gbps);
-  }
-  bool bad(const RailAt& at) const { return counts(at) && paths_.bad(at); }
-  bool is_explained(const Trial& trial) const {
-    return std::ranges::any_of(trial.parts, [&](int part) { return behind_.contains(part); });
-  }
-  bool is_rail_only() const;
-  void count();
-  void find_hosts();
-  void check_paths();
-  void find_spoilt();
-  void find_odd_links();
-  void find_culprits();
-  std::vector<std::string> best_names() const;
-  std::string why_not_served(const RailsHost& host) const;
-  void recommend();
-  void recommend_ports(const std::vector<std::string>& names);
-  void recommend_interface(const std::vector<std::string>& names);
-
-  const RailsReport& r_;
-  double below_;
-  std::vector<RailAt> cells_;
-  bool rail_only_;
-  std::map<double, double> usual_;
-  PathTrials paths_;
-  std::set<int> behind_;  // what is bad: parts of paths_
-  RailsFindings v_;
-};
+}  // namespace
 
 // Where no NIC reaches one of another name, but each its own, the fabric is of rails.
-bool Judge::is_rail_only() const {
+bool RailsJudge::is_rail_only() const {
   size_t own = 0, other = 0, others = 0;
   for (const RailAt& at : cells_) {
     const RailEnd end = cell_at(r_, at).end;
@@ -114,7 +67,7 @@ bool Judge::is_rail_only() const {
   return own > 0 && others > 0 && other == 0;
 }
 
-void Judge::count() {
+void RailsJudge::count() {
   std::vector<double> all;
   for (const RailAt& at : cells_) {
     if (!counts(at)) continue;
@@ -129,7 +82,7 @@ void Judge::count() {
   v_.came_back = paths_.came_back();
 }
 
-void Judge::find_hosts() {
+void RailsJudge::find_hosts() {
   for (const RailsHost& host : r_.hosts) {
     const bool has =
         std::ranges::any_of(host.nics, [&](const RailsNic& nic) { return nic.rdma == v_.rdma; });
@@ -156,7 +109,7 @@ void Judge::find_hosts() {
 }
 
 // A pair of NICs without a path in this fabric is no finding against anybody.
-void Judge::check_paths() {
+void RailsJudge::check_paths() {
   for (const RailAt& at : cells_) {
     const RailResult& cell = cell_at(r_, at);
     const bool good = cell.end == RailEnd::ok;
@@ -198,7 +151,7 @@ void Judge::check_paths() {
 }
 
 // One finding for each host that was busy, or one for all where most hosts were.
-void Judge::find_spoilt() {
+void RailsJudge::find_spoilt() {
   std::map<size_t, size_t> by_host;
   size_t all = 0;
   for (const RailAt& at : cells_) {
@@ -224,7 +177,7 @@ void Judge::find_spoilt() {
 }
 
 // Sockets go by the smaller MTU of two ends, so such a host may have no path that is bad.
-void Judge::find_odd_links() {
+void RailsJudge::find_odd_links() {
   std::vector<LinkOnNetwork> links;
   for (const RailsHost& host : r_.hosts)
     for (const RailsNic& nic : host.nics)
@@ -244,7 +197,7 @@ void Judge::find_odd_links() {
   }
 }
 
-void Judge::find_culprits() {
+void RailsJudge::find_culprits() {
   const Blame found = paths_.blamed();
   PathBlame blamed = path_blame(paths_, found);
   v_.checks = std::move(blamed.findings);
@@ -255,126 +208,7 @@ void Judge::find_culprits() {
     if (trial.bad && is_explained(trial)) v_.broken.insert({trial.parts[0], trial.parts[1]});
 }
 
-// Names of NICs, of one kind of link, between which every path is good: whoever has most bad ones
-// is left out, until none is left. Variables are the same on all hosts, so a name is in or out on
-// all.
-std::vector<std::string> Judge::best_names() const {
-  std::vector<std::string> best;
-  double best_sum = 0;
-  std::set<std::string> links;
-  for (const RailsHost& host : r_.hosts)
-    for (const RailsNic& nic : host.nics)
-      if (nic.rdma == v_.rdma) links.insert(nic.link);
-  for (const std::string& link : links) {
-    std::vector<std::string> names;
-    for (const RailsHost& host : r_.hosts)
-      for (const RailsNic& nic : host.nics)
-        if (nic.link == link && nic.rdma == v_.rdma &&
-            std::ranges::find(names, nic.name) == names.end())
-          names.push_back(nic.name);
-    const auto among = [&](const RailAt& at) {
-      const auto in = [&](const std::string& name) {
-        return std::ranges::find(names, name) != names.end();
-      };
-      return nic_from(r_, at).link == link && nic_to(r_, at).link == link && counts(at) &&
-             in(nic_from(r_, at).name) && in(nic_to(r_, at).name);
-    };
-    while (true) {
-      std::map<std::string, int> bad_of;
-      for (const RailAt& at : cells_)
-        if (among(at) && bad(at)) {
-          ++bad_of[nic_from(r_, at).name];
-          ++bad_of[nic_to(r_, at).name];
-        }
-      const auto worst = std::ranges::max_element(
-          bad_of, [](const auto& a, const auto& b) { return a.second < b.second; });
-      if (worst == bad_of.end()) break;
-      std::erase(names, worst->first);
-    }
-    double sum = 0;
-    for (const RailAt& at : cells_)
-      if (among(at)) sum += cell_at(r_, at).GBps;
-    if (sum > best_sum) best = names, best_sum = sum;
-  }
-  return best;
-}
-
-void Judge::recommend_ports(const std::vector<std::string>& names) {
-  // A device with one port anywhere needs no port behind its name.
-  std::map<std::string, std::set<std::string>> ports;
-  for (const RailsHost& host : r_.hosts)
-    for (const RailsNic& nic : host.nics)
-      ports[nic.name.substr(0, nic.name.find(':'))].insert(nic.name);
-  std::string list;
-  for (const std::string& name : names) {
-    const std::string device = name.substr(0, name.find(':'));
-    list += (list.empty() ? "=" : ",") + (ports[device].size() == 1 ? device : name);
-  }
-  v_.recommended = "COLLCTL_IB_HCA=" + list;
-  std::set<int> indexes;
-  for (const RailAt& at : cells_) {
-    const auto in = [&](const RailsNic& nic) {
-      return std::ranges::find(names, nic.name) != names.end();
-    };
-    if (!counts(at) || !in(nic_from(r_, at)) || !in(nic_to(r_, at))) continue;
-    indexes.insert(cell_at(r_, at).from_gid);
-    indexes.insert(cell_at(r_, at).to_gid);
-  }
-  if (indexes.size() == 1 && *indexes.begin() >= 0)
-    v_.recommended += format(" COLLCTL_IB_GID_INDEX={}", *indexes.begin());
-  else if (indexes.size() > 1)
-    v_.note =
-        "the ports' GID indexes differ: leave COLLCTL_IB_GID_INDEX unset, then each "
-        "connection takes those that fit";
-  if (v_.rail_only) v_.recommended += " COLLCTL_CROSS_NIC=0";
-}
-
-// Sockets use one interface: the fastest.
-void Judge::recommend_interface(const std::vector<std::string>& names) {
-  std::string best;
-  double best_GBps = 0;
-  for (const std::string& name : names) {
-    std::vector<double> values;
-    for (const RailAt& at : cells_)
-      if (same_rail(at) && nic_from(r_, at).name == name) values.push_back(cell_at(r_, at).GBps);
-    const bool everywhere = std::ranges::all_of(r_.hosts, [&](const auto& host) {
-      return std::ranges::any_of(host.nics, [&](const RailsNic& nic) { return nic.name == name; });
-    });
-    if (const double usual = median(values); everywhere && usual > best_GBps)
-      best = name, best_GBps = usual;
-  }
-  if (!best.empty()) v_.recommended = "COLLCTL_SOCKET_IFNAME==" + best;
-}
-
-// Why no names serve the host: it has no NIC of the kind, or this path keeps the host's own out.
-std::string Judge::why_not_served(const RailsHost& host) const {
-  std::string why = format("{} has none that can be used", host.host);
-  for (const RailsNic& nic : host.nics) {
-    if (nic.rdma != v_.rdma) continue;
-    for (const RailAt& at : cells_)
-      if (bad(at) && (nic_from(r_, at).name == nic.name || nic_to(r_, at).name == nic.name))
-        return format("{} is bad", rail_text(r_, at));
-    why = format("{} of {} goes with none of the others'", nic.name, host.host);
-  }
-  return why;
-}
-
-void Judge::recommend() {
-  const std::vector<std::string> names = best_names();
-  for (const RailsHost& host : r_.hosts) {
-    const bool served = std::ranges::any_of(host.nics, [&](const RailsNic& nic) {
-      return nic.rdma == v_.rdma && std::ranges::find(names, nic.name) != names.end();
-    });
-    if (served) continue;
-    v_.note = format("no choice of NICs by name connects all hosts well: {}", why_not_served(host));
-    return;
-  }
-  v_.rdma ? recommend_ports(names) : recommend_interface(names);
-  if (v_.recommended.empty() && v_.note.empty())
-    v_.note = "no interface of one name connects all hosts well";
-}
-
-RailsFindings Judge::run() {
+RailsFindings RailsJudge::run() {
   for (const RailsHost& host : r_.hosts)
     for (const RailsNic& nic : host.nics) v_.rdma |= nic.rdma;
   v_.rail_only = rail_only_;
@@ -400,8 +234,6 @@ RailsFindings Judge::run() {
   return std::move(v_);
 }
 
-}  // namespace
-
 double slow_below(const RailsHost& from, const RailsHost& to, double below) {
   constexpr double kBusyPart = 0.5;
   return from.busy.empty() && to.busy.empty() ? below : kBusyPart * below;
@@ -425,13 +257,13 @@ void settle_busy(const BusyGuard& guard, const RailsReport& report, RailsFinding
 }
 
 std::vector<int> hosts_in_doubt(const RailsReport& report, double below, int round) {
-  return Judge(report, below).paths().to_measure(round);
+  return RailsJudge(report, below).paths().to_measure(round);
 }
 
 RailsFindings judge_rails(const RailsReport& report, double below) {
   RailsFindings found;
   if (report.memory != runtime::MemoryChoice::gpu)
-    found = Judge(report, below).run();
+    found = RailsJudge(report, below).run();
   else
     for (const RailsHost& host : report.hosts)
       for (const RailsNic& nic : host.nics) found.rdma |= nic.rdma;
