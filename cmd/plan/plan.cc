@@ -241,7 +241,7 @@ Result<PlanRow> make_row(const JobPlan& plan, const runtime::CommShape& shape, u
               .expected_us = choice.expected.us,
               .limited_by = choice.expected.limited_by,
               .source = choice.expected.source(),
-             .unknown = choice.expected.unknown,
+              .unknown = choice.expected.unknown,
               .steps = chosen.steps,
               .tuned = std::move(choice.tuned)};
   if (is_pattern(collective))
