@@ -7,7 +7,7 @@
 
 namespace collctl::base {
 
-// Of a text that is one and nothing else, and fits; else none.
+// The number that a text is, and nothing else besides; none where it does not fit.
 template <class T = int>
 std::optional<T> whole_number(std::string_view text, int base = 10) {
   T number = 0;

@@ -1,4 +1,4 @@
-// What the log and the RAS of the installed NCCL say.
+// Findings of the log and the RAS of the installed NCCL.
 #include <algorithm>
 
 #include "base/format.h"

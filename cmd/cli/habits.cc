@@ -1,4 +1,4 @@
-// What a line of ours has that other tools would take otherwise: taken as it is meant, or refused.
+// Words of a line that other tools would take otherwise: taken as they are meant, or refused.
 #include <unistd.h>
 
 #include <algorithm>

@@ -95,7 +95,7 @@ class JobLoop {
   virtual std::string overdue() const;
   // The first failure: the other ranks end, at once or when they have said what they know.
   virtual void trouble(const Error&) { end_now(options_.grace_s); }
-  // What was heard does not say why, and a rank that may know lives: it has a little longer to
+  // The words so far do not say why, and a rank that may know lives: it has a little longer to
   // speak.
   virtual bool unexplained() { return false; }
   // Error and exit code of a job that no signal has ended.

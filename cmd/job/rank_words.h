@@ -1,4 +1,4 @@
-// What became of the ranks of a job, in words. Pure; used by the job when it is over.
+// The ends of the ranks of a job, in words. Pure; used by the job when it is over.
 #pragma once
 #include <optional>
 #include <string>
@@ -45,7 +45,7 @@ std::string state_words(char state);
 const RankFacts* find(const std::vector<RankFacts>& ranks, int rank);
 // "rank 3 (pid 4711, host a)"
 std::string person(const RankFacts& rank);
-// Of one that died: how, and what to do about it.
+// How a rank died, and what to do about it.
 std::string death_words(const RankFacts& rank);
 std::string death_hint(const RankEnd& end);
 // The remedy for one that does not move, by its state; may be empty.

@@ -1,4 +1,4 @@
-// What to set so that jobs use the good paths.
+// Settings by which jobs use the good paths.
 #include <algorithm>
 #include <set>
 
