@@ -7,6 +7,7 @@
 #include <zlib.h>
 
 #include <cerrno>
+#include <filesystem>
 
 #include "base/fd.h"
 #include "base/format.h"
@@ -74,6 +75,50 @@ Result<Bytes> gzip_file(const std::string& path) {
   deflateEnd(&z);
   if (rc != Z_STREAM_END) return Error(ErrorCode::defect, "cannot compress the binary");
   return packed;
+}
+
+Result<std::string> BinarySource::hash(const std::string& machine) {
+  File& file = files_[machine];
+  if (const std::string path = path_of(machine); file.hash.empty() && !path.empty()) {
+    COLL_ASSIGN(file.hash, file_hash(path));
+  }
+  return file.hash;
+}
+
+Result<ByteView> BinarySource::packed(const std::string& machine) {
+  return made(machine, files_[machine].packed, gzip_file);
+}
+
+Result<ByteView> BinarySource::plain(const std::string& machine) {
+  return made(machine, files_[machine].plain, read_file_bytes);
+}
+
+std::string BinarySource::path_of(const std::string& machine) const {
+  if (machine.empty()) return base::kSelfPath;
+  if (const auto named = paths.find(machine); named != paths.end()) return named->second;
+  std::error_code error;
+  const std::string path =
+      std::filesystem::read_symlink(base::kSelfPath, error).string() + "-" + machine;
+  return beside && ::access(path.c_str(), R_OK) == 0 ? path : "";
+}
+
+Result<ByteView> BinarySource::made(const std::string& machine, Bytes& bytes,
+                                    Result<Bytes> (*make)(const std::string&)) {
+  if (machine.empty()) COLL_TRY(check());
+  if (bytes.empty()) {
+    COLL_ASSIGN(bytes, make(path_of(machine)));
+  }
+  return ByteView(bytes);
+}
+
+Status BinarySource::check() {
+  if (own_hash_wanted.empty()) return {};
+  COLL_ASSIGN(const std::string mine, own_hash());
+  if (mine != own_hash_wanted)
+    return Error(ErrorCode::launch, "the host that carries it has another build of collctl to send",
+                 "let collctl copy itself to all hosts, or give --stage never");
+  own_hash_wanted.clear();
+  return {};
 }
 
 }  // namespace collctl::launcher

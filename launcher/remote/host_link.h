@@ -10,6 +10,7 @@
 
 #include "launcher/hosts/hostfile.h"
 #include "launcher/remote/agent_protocol.h"
+#include "launcher/remote/binary.h"
 #include "launcher/remote/stage.h"
 #include "launcher/ssh/channel.h"
 
@@ -30,16 +31,6 @@ const char* phase_name(HostPhase phase);  // "authenticating"
 // Seconds from the pool's start at which a phase was reached; negative: not reached.
 struct HostTimes {
   double connecting = -1, authenticating = -1, starting = -1, staging = -1, up = -1;
-};
-
-// The binaries for staging, each made once for all hosts and only when one asks. `machine`: for
-// hosts of that architecture; empty: of this one.
-class BinarySource {
- public:
-  virtual ~BinarySource() = default;
-  virtual Result<std::string> hash(const std::string& machine) = 0;  // empty: there is none
-  virtual Result<ByteView> packed(const std::string& machine) = 0;   // gzip
-  virtual Result<ByteView> plain(const std::string& machine) = 0;
 };
 
 struct BranchPhase;

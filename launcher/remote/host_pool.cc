@@ -1,9 +1,6 @@
 #include "launcher/remote/host_pool.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "base/format.h"
@@ -25,62 +22,6 @@ constexpr double kSlackBeats = 1.5;
 constexpr double kShellPatience = 2;  // for start-up files of shells, in --connect-timeout
 constexpr double kLeaveSeconds = 2;
 constexpr size_t kMostListed = 200;
-
-class FileSource : public BinarySource {
- public:
-  // This binary must have this hash; empty: it has.
-  std::string own_hash_wanted;
-  std::map<std::string, std::string> paths;  // by machine
-  bool beside = true;  // and files beside this binary, with the machine behind their name
-
-  Result<std::string> hash(const std::string& machine) override {
-    File& file = files_[machine];
-    if (const std::string path = path_of(machine); file.hash.empty() && !path.empty()) {
-      COLL_ASSIGN(file.hash, file_hash(path));
-    }
-    return file.hash;
-  }
-  Result<ByteView> packed(const std::string& machine) override {
-    return made(machine, files_[machine].packed, gzip_file);
-  }
-  Result<ByteView> plain(const std::string& machine) override {
-    return made(machine, files_[machine].plain, read_file_bytes);
-  }
-
- private:
-  struct File {
-    std::string hash;
-    Bytes packed, plain;
-  };
-
-  std::string path_of(const std::string& machine) const {
-    if (machine.empty()) return base::kSelfPath;
-    if (const auto named = paths.find(machine); named != paths.end()) return named->second;
-    std::error_code error;
-    const std::string path =
-        std::filesystem::read_symlink(base::kSelfPath, error).string() + "-" + machine;
-    return beside && ::access(path.c_str(), R_OK) == 0 ? path : "";
-  }
-  Result<ByteView> made(const std::string& machine, Bytes& bytes,
-                        Result<Bytes> (*make)(const std::string&)) {
-    if (machine.empty()) COLL_TRY(check());
-    if (bytes.empty()) {
-      COLL_ASSIGN(bytes, make(path_of(machine)));
-    }
-    return ByteView(bytes);
-  }
-  Status check() {
-    if (own_hash_wanted.empty()) return {};
-    COLL_ASSIGN(const std::string mine, own_hash());
-    if (mine != own_hash_wanted)
-      return Error(ErrorCode::launch,
-                   "the host that carries it has another build of collctl to send",
-                   "let collctl copy itself to all hosts, or give --stage never");
-    own_hash_wanted.clear();
-    return {};
-  }
-  std::map<std::string, File> files_;
-};
 
 // Hosts that are reached through the first of them that can be.
 struct Group {
@@ -109,7 +50,7 @@ struct HostPool::State {
   std::vector<std::unique_ptr<HostLink>> links;
   std::vector<Group> groups;            // with tree_width
   std::vector<const HostLink*> behind;  // by host: through whom it is reached; null: from here
-  FileSource binary;
+  BinarySource binary;
   int64_t began_ns = now_ns(), last_turn_ns = now_ns();
   int64_t away_ns = 0, back_at_ns = 0;  // the last time that we were stopped
   double said_s = 0;                    // agents were last told to wait for so long
