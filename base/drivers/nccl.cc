@@ -23,12 +23,13 @@ Nccl load_from(const Library& library) {
   f.find(table.send, "ncclSend").find(table.recv, "ncclRecv");
   if (f.missing() != nullptr)
     table.missing = "the library found is not NCCL 2.10 or later: functions are missing";
-  Finder rest(library);  // newer than that
-  rest.find(table.last_error, "ncclGetLastError").find(table.all_to_all, "ncclAlltoAll");
-  rest.find(table.register_buffer, "ncclCommRegister");
-  rest.find(table.deregister_buffer, "ncclCommDeregister");
-  rest.find(table.register_window, "ncclCommWindowRegister");
-  rest.find(table.deregister_window, "ncclCommWindowDeregister");
+  // Newer than that.
+  library.find(table.last_error, "ncclGetLastError");
+  library.find(table.all_to_all, "ncclAlltoAll");
+  library.find(table.register_buffer, "ncclCommRegister");
+  library.find(table.deregister_buffer, "ncclCommDeregister");
+  library.find(table.register_window, "ncclCommWindowRegister");
+  library.find(table.deregister_window, "ncclCommWindowDeregister");
   return table;
 }
 
