@@ -1,12 +1,11 @@
 #include "cmd/burn/burn.h"
 
-#include <charconv>
-
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_devices.h"
 #include "base/host_facts.h"
+#include "base/whole_number.h"
 #include "cmd/burn/error_watch.h"
 #include "cmd/cli/option_rows.h"
 #include "cmd/report/one_rank.h"
@@ -35,8 +34,9 @@ Result<BurnFaultSpec> parse_burn_fault(const std::string& text, const std::strin
     if (equals == std::string::npos) return malformed;
     const std::string name = word.substr(0, equals), value = word.substr(equals + 1);
     const auto number = [&value](auto& to) {
-      const auto [stop, error] = std::from_chars(value.data(), value.data() + value.size(), to);
-      return error == std::errc() && stop == value.data() + value.size() && to >= 0;
+      const auto read = base::whole_number<std::remove_reference_t<decltype(to)>>(value);
+      to = read.value_or(to);
+      return read && *read >= 0;
     };
     if (name == "host")
       here = value == host;

@@ -3,12 +3,12 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
 #include "base/format.h"
 #include "base/socket.h"
 #include "base/split.h"
+#include "base/whole_number.h"
 #include "cmd/measure/nccl_log.h"
 
 namespace collctl::cmd {
@@ -34,8 +34,9 @@ std::string_view between(std::string_view line, std::string_view before, std::st
 
 template <class T>
 bool is_number(std::string_view text, T& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
+  const auto read = base::whole_number<T>(text);
+  number = read.value_or(number);
+  return read.has_value();
 }
 
 // "  Process 4242 on node 10.0.0.7 managing GPU 5", "  Rank 3 -- GPU 3 managed by process 4242 on

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/format.h"
+#include "base/whole_number.h"
 
 namespace collctl::launcher {
 namespace {
@@ -17,10 +18,8 @@ std::string value_of(const Lookup& environment, const char* name) {
 }
 
 std::optional<int> count_in(const std::string& text) {
-  int value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
+  const auto value = base::whole_number(text);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 // One engine's variables. Several names: the first that is set.
@@ -84,11 +83,8 @@ FoundLauncher look(const LauncherRow& row, const Lookup& environment) {
 // Only the tasks of a step are ranks: an allocation's shell has SLURM_NTASKS, a batch script even
 // SLURM_PROCID=0.
 bool in_slurm_step(const Lookup& environment) {
-  const std::string step = value_of(environment, "SLURM_STEP_ID");
-  long long number = 0;
-  const auto [end, failure] = std::from_chars(step.data(), step.data() + step.size(), number);
-  return !step.empty() && failure == std::errc() && end == step.data() + step.size() &&
-         number < kFirstSpecialStep && !value_of(environment, "SLURM_PROCID").empty();
+  const auto step = base::whole_number<long long>(value_of(environment, "SLURM_STEP_ID"));
+  return step && *step < kFirstSpecialStep && !value_of(environment, "SLURM_PROCID").empty();
 }
 
 bool present(const FoundLauncher& found, const Lookup& environment) {

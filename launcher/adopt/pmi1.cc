@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 
 #include "base/format.h"
 #include "base/socket.h"
+#include "base/split.h"
+#include "base/whole_number.h"
 
 namespace collctl::launcher {
 namespace {
@@ -17,9 +18,7 @@ constexpr size_t kMostLineBytes = 1 << 16;
 constexpr size_t kLeastValueBytes = 16, kMostValueBytes = 1024;  // of a put, whatever is offered
 
 int number_in(const std::string& text, int otherwise) {
-  int value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return failure == std::errc() && end == text.data() + text.size() ? value : otherwise;
+  return base::whole_number(text).value_or(otherwise);
 }
 
 std::string command_in(const std::string& line) {
@@ -100,13 +99,9 @@ Result<Pmi1Client::Answer> Pmi1Client::read_answer(const std::string& asked, con
                                                    Deadline deadline) {
   COLL_ASSIGN(const std::string line, read_line(asked, deadline));
   Answer answer;
-  for (size_t at = 0; at < line.size();) {
-    const size_t end = std::min(line.find(' ', at), line.size());
-    const std::string token = line.substr(at, end - at);
-    if (const size_t equals = token.find('='); equals != std::string::npos)
-      answer.words[token.substr(0, equals)] = token.substr(equals + 1);
-    at = end + 1;
-  }
+  for (const std::string_view token : base::split(line, ' '))
+    if (const size_t equals = token.find('='); equals != token.npos)
+      answer.words[std::string(token.substr(0, equals))] = token.substr(equals + 1);
   answer.command = answer.word("cmd");
   // The server's answer may hold the secret: errors name the command, not the values.
   if (answer.command != expected)

@@ -7,6 +7,7 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "base/split.h"
 #include "launcher/hosts/placement.h"
 
 namespace collctl::launcher {
@@ -67,11 +68,8 @@ std::optional<int> ordinal_of(const std::string& entry) {
 // Its entries, without spaces.
 std::vector<std::string> entries_of(const std::string& visible) {
   std::vector<std::string> list;
-  for (size_t at = 0; at <= visible.size();) {
-    const size_t end = std::min(visible.find(',', at), visible.size());
-    std::erase(list.emplace_back(visible.substr(at, end - at)), ' ');
-    at = end + 1;
-  }
+  for (const std::string_view entry : base::split(visible, ','))
+    std::erase(list.emplace_back(entry), ' ');
   return list;
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/format.h"
+#include "base/split.h"
 #include "launcher/hosts/ranges.h"
 
 namespace collctl::launcher {
@@ -91,13 +92,11 @@ bool read_devices(const std::string& value, HostSpec& spec) {
                  : value == "none" ? HostSpec::Devices::none
                                    : HostSpec::Devices::listed;
   if (spec.devices != HostSpec::Devices::listed) return true;
-  for (size_t from = 0; from <= value.size();) {
-    const size_t comma = std::min(value.find(',', from), value.size());
-    const auto device = whole_number(value.substr(from, comma - from), 0, 1023);
+  for (const std::string_view each : base::split(value, ',')) {
+    const auto device = whole_number(each, 0, 1023);
     auto& list = spec.device_list;
     if (!device || std::find(list.begin(), list.end(), *device) != list.end()) return false;
     list.push_back(*device);
-    from = comma + 1;
   }
   return true;
 }
@@ -112,15 +111,12 @@ std::string devices_text(const HostSpec& spec) {
 
 bool read_nics(const std::string& value, HostSpec& spec) {
   spec.nics.clear();
-  for (size_t from = 0; from <= value.size();) {
-    const size_t comma = std::min(value.find(',', from), value.size());
-    const std::string nic = value.substr(from, comma - from);
+  for (const std::string_view nic : base::split(value, ',')) {
     if (nic.empty() || nic.size() > 63 || nic[0] == '-' ||
         !std::all_of(nic.begin(), nic.end(), [](char c) { return is_name_char(c) || c == ':'; }))
       return false;
     if (std::find(spec.nics.begin(), spec.nics.end(), nic) != spec.nics.end()) return false;
-    spec.nics.push_back(nic);
-    from = comma + 1;
+    spec.nics.emplace_back(nic);
   }
   return true;
 }

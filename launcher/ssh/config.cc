@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <sstream>
 
 #include "base/env.h"
+#include "base/split.h"
+#include "base/whole_number.h"
 
 namespace collctl::launcher {
 namespace {
@@ -20,11 +21,9 @@ const char* const kDefaultKeys[] = {"id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed2
 
 // 1..65535, digits only.
 bool parse_port(const std::string& text, int& port) {
-  int number = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failure != std::errc() || end != text.data() + text.size() || number < 1 || number > 65535)
-    return false;
-  port = number;
+  const auto number = base::whole_number(text);
+  if (!number || *number < 1 || *number > 65535) return false;
+  port = *number;
   return true;
 }
 
@@ -32,11 +31,8 @@ bool parse_port(const std::string& text, int& port) {
 
 std::vector<std::string> split_list(const std::string& text, char separator) {
   std::vector<std::string> words;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(text.find(separator, at), text.size());
-    if (end > at) words.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
+  for (const std::string_view word : base::split(text, separator))
+    if (!word.empty()) words.emplace_back(word);
   return words;
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/fd.h"
 #include "base/format.h"
+#include "base/split.h"
 #include "base/wait.h"
 #include "launcher/ssh/config.h"
 
@@ -107,12 +108,9 @@ Result<std::vector<KnownKey>> read_known_hosts(const std::vector<std::string>& f
 bool names_host(const std::string& field, const std::string& name) {
   if (field.rfind("|1|", 0) == 0) return hash_matches(field, name);
   bool found = false;
-  for (size_t at = 0; at <= field.size();) {
-    const size_t comma = std::min(field.find(',', at), field.size());
-    const std::string pattern = field.substr(at, comma - at);
-    at = comma + 1;
-    if (!pattern.empty() && pattern[0] == '!') {
-      if (matches_pattern(std::string_view(pattern).substr(1), name)) return false;
+  for (const std::string_view pattern : base::split(field, ',')) {
+    if (pattern.starts_with('!')) {
+      if (matches_pattern(pattern.substr(1), name)) return false;
     } else if (!pattern.empty() && matches_pattern(pattern, name)) {
       found = true;
     }

@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "base/shell.h"
 #include "launcher/ssh/clients.h"
+#include "launcher/ssh/config.h"
 
 namespace collctl::launcher {
 namespace {
@@ -99,16 +100,6 @@ std::string proxy_command(const Words& settings, const Words& hops) {
   return command_line(words) + " -W '[%h]:%p' -- " + without_tokens(base::shell_quoted(hop.host));
 }
 
-Words split(const std::string& list) {
-  Words words;
-  for (size_t at = 0; at <= list.size();) {
-    const size_t comma = std::min(list.find(',', at), list.size());
-    if (comma > at) words.push_back(list.substr(at, comma - at));
-    at = comma + 1;
-  }
-  return words;
-}
-
 }  // namespace
 
 std::vector<std::string> openssh_command(const HostTarget& target, const ChannelOptions& options,
@@ -123,7 +114,7 @@ std::vector<std::string> openssh_command(const HostTarget& target, const Channel
   if (!user.empty()) words.insert(words.end(), {"-l", user});
   if (port != 0) words.insert(words.end(), {"-p", std::to_string(port)});
   if (!key.empty()) words.insert(words.end(), {"-i", key});
-  const Words hops = split(target.jump);
+  const Words hops = split_list(target.jump, ',');
   if (!hops.empty()) option(words, "ProxyCommand=" + proxy_command(settings, hops));
   words.insert(words.end(), {"--", target.name, command});
   return words;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "base/split.h"
 #include "runtime/bootstrap/join.h"
 
 namespace collctl::runtime {
@@ -15,13 +16,10 @@ struct TaskLine {
 
 std::vector<TaskLine> task_lines(std::string_view text) {
   std::vector<TaskLine> lines;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line = text.substr(at, end - at);
+  for (const std::string_view line : base::lines_of(text)) {
     const size_t tab = std::min(line.find('\t'), line.size());
     lines.push_back({std::string(line.substr(0, tab)),
                      std::string(line.substr(std::min(tab + 1, line.size())))});
-    at = end + 1;
   }
   return lines;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/split.h"
 #include "kernels/algo/ids.h"
 
 namespace collctl::runtime {
@@ -32,10 +33,7 @@ Result<uint32_t> parse_list(const std::string& text, const char* what, int known
   std::string known;
   for (int i = 0; i < known_count; ++i) known += (i > 0 ? ", " : "") + std::string(name(i));
   uint32_t mask = 0;
-  for (size_t at = 0; at <= list.size();) {
-    const size_t comma = std::min(list.find(',', at), list.size());
-    const std::string word = list.substr(at, comma - at);
-    at = comma + 1;
+  for (const std::string_view word : base::split(list, ',')) {
     uint32_t bits = word == "all" ? all : 0;
     for (int i = 0; i < known_count; ++i)
       if (word == name(i)) bits = 1u << i;
@@ -76,13 +74,10 @@ NcclList nccl_list(const std::string& text) {
   const std::string list = normal(text);
   const size_t first = list.starts_with('^') ? 1 : 0;
   NcclList found;
-  for (size_t at = first; at <= list.size();) {
-    const size_t comma = std::min(list.find(',', at), list.size());
-    const std::string word = list.substr(at, comma - at);
-    at = comma + 1;
+  for (const std::string_view word : base::split(std::string_view(list).substr(first), ',')) {
     const bool foreign = std::ranges::find(kForeign, word) != std::end(kForeign);
     std::string& to = foreign ? found.left_out : found.ours;
-    to += (to.empty() ? "" : ",") + word;
+    to.append(to.empty() ? "" : ",").append(word);
   }
   if (found.left_out.empty()) return {text, ""};
   if (first != 0 && !found.ours.empty()) found.ours.insert(0, 1, '^');

@@ -9,6 +9,7 @@
 
 #include "base/format.h"
 #include "base/host_devices.h"
+#include "base/whole_number.h"
 #include "topology/detect/discover_parts.h"
 
 namespace collctl::topology {
@@ -153,11 +154,8 @@ class NetFinder {
     for (const char* file : {"/sys_image_guid", "/node_guid"}) {
       std::string digits = files_.read(kInfiniband + name + file).value_or("");
       digits.erase(std::remove(digits.begin(), digits.end(), ':'), digits.end());
-      uint64_t value = 0;
-      const auto [end, error] =
-          std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
-      if (digits.size() != 16 || error != std::errc() || end != digits.data() + 16) continue;
-      return __builtin_bswap64(value);
+      const auto value = base::whole_number<uint64_t>(digits, 16);
+      if (digits.size() == 16 && value) return __builtin_bswap64(*value);
     }
     return facts != nullptr ? std::optional(facts->system_guid) : std::nullopt;
   }

@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "base/processors.h"
+#include "base/whole_number.h"
 
 namespace collctl::topology {
 namespace {
@@ -65,12 +66,10 @@ std::optional<std::string> PciWalk::folder_of(BusId device) {
 std::optional<uint32_t> PciWalk::hex_file(const std::string& path, uint32_t maximum) {
   const auto text = files_.read(path);
   if (!text) return std::nullopt;
-  const char* begin = text->c_str() + (text->rfind("0x", 0) == 0 ? 2 : 0);
-  uint32_t value = 0;
-  const auto [end, error] = std::from_chars(begin, text->c_str() + text->size(), value, 16);
-  if (error != std::errc() || end != text->c_str() + text->size() || value > maximum)
-    return std::nullopt;
-  return value;
+  const std::string_view digits(*text);
+  const auto value =
+      base::whole_number<uint32_t>(digits.substr(digits.starts_with("0x") ? 2 : 0), 16);
+  return value && *value <= maximum ? value : std::nullopt;
 }
 
 std::optional<uint32_t> PciWalk::class_of(const std::string& folder) {

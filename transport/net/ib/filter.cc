@@ -1,9 +1,10 @@
 #include "transport/net/ib/filter.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/format.h"
+#include "base/split.h"
+#include "base/whole_number.h"
 
 namespace collctl::transport {
 
@@ -26,17 +27,13 @@ Result<IbFilter> IbFilter::parse(const std::string& text) {
     if (at != 0) return bad_filter(text, "no names given");
     return filter;
   }
-  while (at <= text.size()) {
-    const size_t end = std::min(text.find(',', at), text.size());
-    const std::string item = text.substr(at, end - at);
-    at = end + 1;
+  for (const std::string_view item : base::split(std::string_view(text).substr(at), ',')) {
     const size_t colon = std::min(item.find(':'), item.size());
-    Item read{.device = item.substr(0, colon), .port = 0};
+    Item read{.device = std::string(item.substr(0, colon)), .port = 0};
     if (read.device.empty()) return bad_filter(text, "a name is empty");
     if (colon < item.size()) {
-      const char* last = item.data() + item.size();
-      const auto [stop, error] = std::from_chars(item.data() + colon + 1, last, read.port);
-      if (error != std::errc() || stop != last || read.port < 1 || read.port > 255)
+      read.port = base::whole_number(item.substr(colon + 1)).value_or(0);
+      if (read.port < 1 || read.port > 255)
         return bad_filter(text, format("'{}' has no valid port", item));
     }
     filter.items_.push_back(std::move(read));
